@@ -186,7 +186,7 @@ def row(
 
     Args:
         inputs: names of its arguments, separated by spaces.
-        reference: None where there is no result, as arguments are written in place.
+        reference: None where there is no result, as `updates` are written in place.
         aliases: other names, separated by spaces.
         bounds: the lengths that indices stay within, which the option `check` compares.
         ahead, c: as of `KernelSpec`.
@@ -208,6 +208,7 @@ def row(
         options=options or {},
         apart=apart,
         updates=updates,
+        results=reference is not None or not updates,
         reference=reference,
         examples=examples,
         complete=complete,

@@ -315,7 +315,7 @@ def trace(call: spec.Call) -> spec.Plan:
         )
     axes = []
     for name in ("axis1", "axis2"):
-        axes.append(normal_axes(call, (call.options[name],), x.ndim)[0])
+        axes.append(normal_axes(call, (call.options[name],), x.ndim, several=False)[0])
     if axes[0] == axes[1]:
         raise spec.ArgumentError(
             f"{call.kernel}: axis1 and axis2 are both axis {axes[0]}; they need to differ."

@@ -30,8 +30,11 @@ def compute_dtype(dtype: str) -> str:
     return {"float16": "float32", "bfloat16": "float32", "bool": "int8"}.get(dtype, dtype)
 
 
-def normal_axes(call: spec.Call, axis: Any, ndim: int) -> tuple[int, ...]:
+def normal_axes(call: spec.Call, axis: Any, ndim: int, *, several: bool = True) -> tuple[int, ...]:
     """`axis` (None: all, an int, or a tuple) as sorted axes from 0 to ndim - 1, by NumPy's rules.
+
+    Args:
+        several: the kernel takes any number of axes, none of them included; else it needs one.
 
     Raises:
         ArgumentError: an axis is not an integer, out of range, or given twice.
@@ -48,6 +51,11 @@ def normal_axes(call: spec.Call, axis: Any, ndim: int) -> tuple[int, ...]:
             )
         value = one.__index__()
         if not -ndim <= value < ndim:
+            if not ndim and not several:
+                raise spec.ArgumentError(
+                    f"{call.kernel}: an array without dimensions has no axis {value}. Give it "
+                    "one: x.reshape(1)."
+                )
             allowed = f"from {-ndim} to {ndim - 1}" if ndim else "() or None"
             raise spec.ArgumentError(
                 f"{call.kernel}: axis {value} is out of range for an array of {ndim} "

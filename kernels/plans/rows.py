@@ -151,7 +151,7 @@ def softmin(call: spec.Call) -> spec.Plan:
 
 def _softmax(call: spec.Call, *, LOG: bool = False, NEGATE: bool = False) -> spec.Plan:
     x = call.array(0)
-    axes = normal_axes(call, call.options["axis"], x.ndim)
+    axes = normal_axes(call, call.options["axis"], x.ndim, several=False)
     out = call.output(x.shape, x.dtype)
     if len(axes) != 1:
         raise spec.ArgumentError(

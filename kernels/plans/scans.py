@@ -40,7 +40,7 @@ def one_axis(call: spec.Call, ndim: int) -> int:
     Raises:
         ArgumentError: it is not, or the array has none.
     """
-    axes = normal_axes(call, call.options["axis"], ndim)
+    axes = normal_axes(call, call.options["axis"], ndim, several=False)
     if len(axes) != 1 or isinstance(call.options["axis"], tuple | list):
         raise spec.ArgumentError(
             f"{call.kernel}: axis is {call.options['axis']!r} for an array of {ndim} dimensions; "

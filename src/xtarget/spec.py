@@ -403,6 +403,7 @@ class KernelSpec:
         words: further keywords for its inputs and options, each with the name of the input or
             option that it means.
         outputs: names of the results, where a kernel has several.
+        results: False: it has none, and writes in place alone; a call takes no `out=`.
         bounds: for arguments of indices that have to stay within an array: from the shapes of the
             arguments and the options, for each such place, one length, or one for each number along
             its last axis. The option `check`, and `XTARGET_CHECK=1`, compare before each launch.
@@ -446,6 +447,7 @@ class KernelSpec:
     by_name: bool = False
     words: Mapping[str, str] = field(default_factory=dict)
     outputs: tuple[str, ...] = ()
+    results: bool = True
     counts: tuple[int | None, ...] = ()
     bounds: Bounds | None = None
     along: str = ""

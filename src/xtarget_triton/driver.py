@@ -9,8 +9,11 @@ from typing import Any
 from triton.backends.driver import DriverBase
 
 from .descriptors import accept_arrays
+from .hooks import tell_changes
 
 __all__ = ["SpirvDriver"]
+
+tell_changes()
 
 
 class SpirvDriver(DriverBase):  # type: ignore[misc]  # Triton has no types

@@ -49,6 +49,15 @@ def test_its_signature_and_help_name_the_arguments() -> None:
     assert repr(k).startswith("<xtarget.Kernel softmax(")
 
 
+def test_a_kernel_without_results_takes_no_out(device: str) -> None:
+    k = xtarget.get("kv_scatter")
+    assert "out" not in inspect.signature(k).parameters
+    assert "out=" not in pydoc.render_doc(k, renderer=pydoc.plaintext)
+    rows, pages = np.ones((1, 2, 4), np.float32), np.zeros((1, 3, 2, 4), np.float32)
+    assert k(rows, rows, pages, pages.copy(), np.array([2])) is None
+    assert (pages[0].sum((1, 2)) == [0, 0, 8]).all()
+
+
 def test_every_kernel_has_an_object() -> None:
     for name in xtarget.catalog():
         k = xtarget.get(name)

@@ -19,9 +19,9 @@ PROGRAMS = HERE / "inductor_programs.py"
 NO_COMPILER = {"CXX": "/nonexistent"}
 
 
-def run(folder: Path, *arguments: str, **variables: Any) -> Any:
+def run(folder: Path, *arguments: str, program: Path = PROGRAMS, **variables: Any) -> Any:
     done = run_python(
-        str(PROGRAMS),
+        str(program),
         *arguments,
         seconds=900,
         TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
@@ -42,6 +42,64 @@ def test_ten_programs_are_right_and_are_cached(tmp_path: Path, triton_on_cpu: An
     second = run(tmp_path, XTARGET_INDUCTOR="1")
     assert second["fxgraph_cache_hit"] >= 10
     assert "fxgraph_cache_miss" not in second
+
+
+#: Kernels of one name, whose results have other lengths and dtypes.
+DOUBLED = """
+import triton, triton.language as tl, xtarget
+
+def layout(c):
+    return ((c.x.shape[0] * {times},), "{dtype}")
+
+@xtarget.kernel(inputs=("x",), outputs={{"o": layout}}, grid=lambda c: 1,
+                constants={{"TIMES": {times}, "N": lambda c: c.x.shape[0]}})
+@triton.jit
+def doubled(x, o, N: tl.constexpr, TIMES: tl.constexpr):
+    i = tl.arange(0, 16)
+    tl.store(o + i, tl.load(x + i % N) * 2, i < N * TIMES)
+"""
+
+
+def test_a_graph_on_the_disk_is_of_the_kernels_as_they_are(
+    tmp_path: Path, triton_on_cpu: Any
+) -> None:
+    """Its key has them: with the operator's name alone, a second process got the first one's
+    length and dtype."""
+    seen = []
+    for times, dtype in ((1, "float32"), (1, "float32"), (2, "float32"), (1, "float64")):
+        text = DOUBLED.format(times=times, dtype=dtype)
+        (tmp_path / "doubled_kernel.py").write_text(text)
+        seen += run(
+            tmp_path, str(tmp_path), program=HERE / "inductor_replaced.py", XTARGET_INDUCTOR="1"
+        )
+    of_kind = [one for one in seen if one.startswith("autograd_cache_")]
+    missed, saved = "autograd_cache_miss", "autograd_cache_saved"
+    assert of_kind == [missed, saved, "autograd_cache_hit", missed, saved, missed, saved]
+
+
+def test_a_librarys_files_are_part_of_the_key(tmp_path: Path) -> None:
+    """A tag of the user's stays."""
+    code = f"""
+import torch, xtarget, xtarget.torch
+before = torch.compiler.config.cache_key_tag
+torch.compiler.config.cache_key_tag = "mine"
+xtarget.load_library({str(tmp_path)!r})
+xtarget.torch.operators()
+print(before, torch.compiler.config.cache_key_tag, sep=chr(10))
+"""
+    catalog = """
+from xtarget.spec import KernelSpec, Plan
+KERNELS = (KernelSpec("mine_same", ("x",), lambda call: Plan((call.array(0),), ())),)
+"""
+    tags = []
+    for comment in ("# one", "# other"):
+        (tmp_path / "catalog.py").write_text(catalog + comment)
+        done = run_python("-c", code)
+        assert done.returncode == 0, done.stderr
+        tags.append(done.stdout.splitlines())
+    assert tags[0][0] == tags[1][0]
+    assert tags[0][1].startswith("mine xtarget:")
+    assert tags[0][1] != tags[1][1]
 
 
 def test_the_wheel_has_the_entry_point() -> None:

@@ -13,11 +13,13 @@ import pytest
 
 import xtarget
 from xtarget import ArgumentError, LaunchError
+from xtarget._launch import observe
 
 pytest.importorskip("triton", reason="Triton is not installed here")
 
 import triton
 import triton_backend_kernels as kernels
+from processes import run_python
 from triton.runtime.jit import MockTensor
 
 pytestmark = pytest.mark.usefixtures("triton_on_cpu", "ran_on_cpu")
@@ -232,6 +234,53 @@ def test_hooks_are_called_round_a_launch() -> None:
         runtime.launch_enter_hook.remove(enter)
         runtime.launch_exit_hook.remove(leave)
     assert seen == ["enter add", "exit add"]
+
+
+def test_hooks_of_triton_see_our_launches_while_they_are_set() -> None:
+    seen: list[str] = []
+    runtime = triton.knobs.runtime
+    x = np.ones(8, np.float32)
+    prepared = xtarget.get("mul").prepare(x, x)
+
+    def enter(metadata: Any) -> None:
+        seen.append("enter " + metadata.get()["name"])
+
+    def leave(metadata: Any) -> None:
+        seen.append("exit " + metadata.data["name"])
+
+    def call() -> list[str]:
+        seen.clear()
+        xtarget.run("add", x, x)
+        xtarget.get("sub")(x, x)
+        prepared()
+        return seen
+
+    assert not observe.present()
+    runtime.launch_enter_hook.add(enter)
+    runtime.launch_exit_hook.add(leave)
+    try:
+        assert call() == [
+            f"{when} {k}" for k in ("add", "sub", "mul") for when in ("enter", "exit")
+        ]
+        runtime.launch_enter_hook.remove(enter)
+        assert call() == ["exit add", "exit sub", "exit mul"]
+    finally:
+        runtime.launch_exit_hook.remove(leave)
+    assert not call()
+    assert not observe.present()  # so a call costs what it did before
+
+
+def test_hooks_that_are_older_than_our_first_call_are_seen() -> None:
+    code = """
+import numpy as np, triton
+seen = []
+triton.knobs.runtime.launch_enter_hook.add(lambda metadata: seen.append(metadata.get()["name"]))
+import xtarget
+xtarget.run("add", np.ones(4), np.ones(4), device="cpu")
+assert seen == ["add"], seen
+"""
+    done = run_python("-c", code)
+    assert done.returncode == 0, done.stderr
 
 
 def test_warmup_compiles_and_launches_nothing() -> None:

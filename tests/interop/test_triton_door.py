@@ -197,6 +197,40 @@ assert found['spirv'].compiler.__name__ == 'SpirvBackend'
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("target", ["cuda:90:32", "hip:gfx942:64"])
+def test_triton_s_tool_for_c_takes_kernels_of_ours(
+    python: Python, tmp_path: Path, target: str
+) -> None:
+    """`@xtarget.kernel` gives Triton's own function back, whose annotations Triton does not see.
+    Where there is no GPU the tool wants a driver, which ours is."""
+    kernels = tmp_path / "annotated.py"
+    kernels.write_text(
+        """
+import triton, triton.language as tl, xtarget
+from xtarget.spec import In, Out
+
+@xtarget.kernel(grid="cdiv(N, BLOCK)", constants={"BLOCK": 64})
+@triton.jit
+def twice(x: In["float32", "N"], out: Out["x"], N, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i, mask=i < N) * 2, mask=i < N)
+"""
+    )
+    code = f"""
+import sys
+from triton.tools.compile import main
+sys.argv = ["compile", {str(kernels)!r}, "-n", "twice", "-s", "*fp32:16,*fp32:16,i32,64",
+            "-g", "1,1,1", "-t", {target!r}, "-o", {str(tmp_path / "made")!r}]
+main()
+"""
+    done = python(code, spirv=True)
+    assert done.returncode == 0, done.stderr
+    header, source = sorted(tmp_path.glob("made*"), key=lambda path: path.suffix, reverse=True)
+    assert header.suffix == ".h"
+    assert re.search(r"twice_\w+\(\w+ stream, \S+ x, \S+ out, int32_t N\);", header.read_text())
+    assert "0x" in source.read_text()
+
+
 def test_triton_s_tool_for_c_says_what_does_it_instead(python: Python, tmp_path: Path) -> None:
     """It has no template for spirv, and would write nothing without a word."""
     kernels = Path(__file__).with_name("triton_backend_kernels.py")

@@ -125,6 +125,15 @@ def test_several_outputs_are_a_tuple(device: str) -> None:
         xtarget.run("test.minmax", x, 500, out=(x, high))
     with pytest.raises(xtarget.ArgumentError, match="an output 'low' too"):
         xtarget.run("test.minmax", x, 500, out={"high": high})
+    for wrong, said in (
+        ((None, high), r"out\['low'\] is None, which cannot be written to"),
+        ({"low": low, "high": 3}, r"out\['high'\] is 3, which cannot"),
+        ((low, "high"), r"out\['high'\] is 'high', which cannot"),
+        ("low", "out is 'low', which cannot be written to. Give an array"),
+    ):
+        for call in (xtarget.get("test.minmax"), xtarget.get("test.minmax").prepare):
+            with pytest.raises(xtarget.ArgumentError, match=said):
+                call(x, 500, out=wrong)
 
 
 @pytest.mark.parametrize("shape", [(64, 96), (40, 100)])

@@ -184,6 +184,10 @@ def test_a_rules_own_error_of_xtarget_stays_as_it_is() -> None:
     [
         ({"outputs": {"out": "z"}}, r"output 'out' cannot be like 'z', .* \(x, y\)"),
         ({"outputs": {"out": "BLOCK"}}, "output 'out' cannot be like 'BLOCK'"),
+        (
+            {"inputs": None},
+            r"output 'out' cannot be like 'x', which is a number, .* inputs=\(\"x\",\)",
+        ),
         ({"outputs": {"out": (5,)}}, r"output 'out' is \(5,\)"),
         ({"grid": (4,)}, r"grid is \(4,\)"),
         ({"sizes": {"n": 1000}}, "size 'n' is 1000"),

@@ -29,7 +29,7 @@ __all__ = ["calls_of", "check_declared", "check_plan", "check_spec", "is_constan
 #: More warps than any device has in a block, and more stages than any pipeline.
 _MOST_WARPS, _MOST_STAGES = 1024, 1000
 #: Parts that are true or false.
-_FLAGS = ("complete", "elementwise", "in_place")
+_FLAGS = ("complete", "elementwise", "in_place", "results")
 
 
 def check_declared(

@@ -94,7 +94,11 @@ class _Planning:
         d, ask = self._d, self._ask
         if self._call.out is not None and len(d.outputs) != 1:
             names = ", ".join(d.outputs)
-            hint = f"Give out=({names}), an array for each, or by name" if names else "Leave it out"
+            hint = (
+                f"Give out=({names}), an array for each, or by name"
+                if names
+                else "Call it without out="
+            )
             raise ArgumentError(f"{d.name} has {len(d.outputs) or 'no'} outputs. {hint}.")
         self._inputs.bind_lengths()
         for name, array in self._inputs.arrays.items():

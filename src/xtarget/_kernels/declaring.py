@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any
 
 from .._values.authoring import REQUIRED, ArrayRule, Out, StrideRule
@@ -251,6 +251,24 @@ def _check(declaration: Declaration, fn: Any, parameters: Parameters | None) -> 
         )
 
 
+def _not_like(declaration: Declaration, word: str, arrays: Set[str]) -> str:
+    """Why an output cannot be like a parameter, and what to do."""
+    if word in declaration.scalars:
+        return (
+            f", which is a number, as nothing says that it is an array. Name it in inputs "
+            f'(inputs=("{word}",)), or write In["any"] as its annotation.'
+        )
+    if not arrays:
+        return (
+            ", as the kernel has no arrays. Name them in inputs, or give a function that gives "
+            "(shape, dtype): lambda c: ((c.n,), 'float32')."
+        )
+    return (
+        f", which is none of its arrays ({', '.join(sorted(arrays))}). "
+        "Name one of these, or give a function that gives (shape, dtype)."
+    )
+
+
 def _no_array(declaration: Declaration, word: str) -> str:
     """Why a parameter that an output is to be like is nothing to be like."""
     if word not in declaration.scalars:
@@ -295,9 +313,8 @@ def _check_layouts(declaration: Declaration, fn: Any) -> None:
                     )
             elif isinstance(out.like, str) and out.like not in known:
                 raise ArgumentError(
-                    f"{kernel}: its {part} {name!r} cannot be like {out.like!r}, which is none "
-                    f"of its arrays ({', '.join(sorted(known - {name}))}). "
-                    "Name one of these, or give a function that gives (shape, dtype)."
+                    f"{kernel}: its {part} {name!r} cannot be like {out.like!r}"
+                    f"{_not_like(declaration, out.like, known - {name})}"
                 )
             elif not isinstance(out.like, str) and not callable(out.like):
                 raise ArgumentError(

@@ -202,6 +202,7 @@ def kernel(
             by_name=True,
             configs=declaration.configs,
             outputs=tuple(names),
+            results=bool(names),
             counts=tuple(
                 None if out.count is None else names.index(out.count)
                 for out in declaration.outputs.values()

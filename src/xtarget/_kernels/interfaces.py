@@ -60,8 +60,11 @@ class _LeftOut:
 
 
 LEFT_OUT: Final = _LeftOut()
-#: What every call takes beside the kernel's own options.
-_COMMON: Final = ("out", "device", "stream")
+
+
+def _common(spec: KernelSpec) -> tuple[str, ...]:
+    """What a call takes beside the kernel's own options."""
+    return ("out", "device", "stream") if spec.results else ("device", "stream")
 
 
 def signature(spec: KernelSpec) -> inspect.Signature:
@@ -77,7 +80,7 @@ def signature(spec: KernelSpec) -> inspect.Signature:
         default = LEFT_OUT if last else Parameter.empty
         found.insert(0, Parameter(name.rstrip("?"), kind, default=default))
     taken = {parameter.name for parameter in found}
-    options = {**dict.fromkeys(_COMMON), **spec.options}
+    options = {**dict.fromkeys(_common(spec)), **spec.options}
     found += [
         Parameter(name, Parameter.KEYWORD_ONLY, default=_as_given(value))
         for name, value in options.items()
@@ -104,7 +107,7 @@ def check_like(spec: KernelSpec, like: Any) -> None:
             f"{spec.name}: like={like!r:.80} has no signature. Give a Python function."
         ) from None
     inputs = [name.rstrip("?") for name in spec.inputs]
-    keywords = {*_COMMON, *spec.options, *(inputs if spec.by_name else ())}
+    keywords = {*_common(spec), *spec.options, *(inputs if spec.by_name else ())}
     by_place = [p for p in said if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     names = [p.name for p in by_place]
     where = f"{spec.name}: like={getattr(like, '__name__', like)}"
@@ -153,11 +156,12 @@ def description(spec: KernelSpec) -> str:
         lines.append(f"Other names: {', '.join(spec.aliases)}.")
     if spec.elementwise or spec.in_place:
         lines.append("`out` may be one of the arrays.")
+    common = "".join(f", {name}=None" for name in _common(spec))
     lines += [
         "",
-        "k(*args, out=None, device=None, stream=None, **options)",
+        f"k(*args{common}, **options)",
         f"    as xtarget.run({spec.name!r}, *args, ...)",
-        "k.prepare(*args, out=None, device=None, stream=None, **options)",
+        f"k.prepare(*args{common}, **options)",
         "    a launch that keeps its arrays: launch(), launch.update(name=array)",
         "k.compile(*args, target=..., **options)",
         f"    as xtarget.compile({spec.name!r}, *args, ...)",

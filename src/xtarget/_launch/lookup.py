@@ -15,7 +15,7 @@ from .._kernels import libraries
 from .._values.value_classes import value_class
 from . import run as _run
 from .call import BoundCall
-from .outs import Outs, outs_of
+from .outs import Outs, check_writable, outs_of
 
 if TYPE_CHECKING:
     from .._values.aliases import Args
@@ -92,6 +92,7 @@ def adopted_out(kernel: str, out: Any) -> Any:
     if isinstance(out, tuple | list | Mapping):
         spec = libraries.find(kernel).spec
         return outs_of(spec, out, partial(adopted, kernel, written=True))
+    check_writable(kernel, "out", out)
     return adopted(kernel, "out", out, written=True)
 
 

@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
-from .._values.errors import ArgumentError
+from .._arrays import is_scalar
+from .._values.errors import ArgumentError, shortened
 from ..spec import KernelSpec
 from ..targets.base import Stream
 from ..targets.optional import Capturable
 
-__all__ = ["Outs", "check_may_count", "counted", "describe_outs", "outs_of"]
+__all__ = ["Outs", "check_may_count", "check_writable", "counted", "describe_outs", "outs_of"]
 
 
 class Outs(tuple[Any, ...]):
@@ -47,7 +48,23 @@ def outs_of(spec: KernelSpec, given: Any, read: Callable[[str, Any], Any]) -> Ou
         raise ArgumentError(
             f"{spec.name}: out= has {len(given)} arrays, and it has {len(names)} outputs. {wanted}."
         )
+    for name, array in zip(names, given, strict=True):
+        check_writable(spec.name, f"out[{name!r}]", array)
     return Outs(read(f"out[{name!r}]", array) for name, array in zip(names, given, strict=True))
+
+
+def check_writable(kernel: str, name: str, value: Any) -> None:
+    """Refuse what nobody takes for an array, with the output that it was given for.
+
+    Raises:
+        ArgumentError: it is None, a number or text.
+    """
+    if value is None or isinstance(value, str) or is_scalar(value):
+        every = "" if name == "out" else " for each output"
+        raise ArgumentError(
+            f"{kernel}: {name} is {shortened(value)}, which cannot be written to. Give an array"
+            f"{every}, or call it without out=, which makes new ones."
+        )
 
 
 def describe_outs(describers: Mapping[type, Any], outs: Outs) -> tuple[Any, Hashable]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Hashable, Mapping
 from functools import partial
 from importlib import import_module
@@ -31,7 +32,7 @@ from .known import checked as _checked
 from .known import classes as _classes
 from .known import first_time, forget, forget_calls, remember
 from .lifetimes import keep_until_passed
-from .outs import Outs, describe_outs, outs_of
+from .outs import Outs, check_writable, describe_outs, outs_of
 
 if TYPE_CHECKING:
     from .._values.aliases import Args, Key, Options
@@ -131,6 +132,7 @@ def _run_adopted(
     if isinstance(out, tuple | list | Mapping):
         adopted_out = outs_of(spec, out, partial(_adopted_to_write, kernel))
     elif out is not None:
+        check_writable(kernel, "out", out)
         adopted_out = _describe(out)
     for name, value, array in zip(spec.inputs, args, adopted, strict=False):
         if name.rstrip("?") in spec.updates:
@@ -385,3 +387,8 @@ def _bound(
     if libraries.find(kernel) is not registered:  # it was replaced meanwhile
         forget(registered.spec.name)
     return call
+
+
+if "triton.knobs" in sys.modules:  # its hooks may be older than this module
+    # by name: observers stand above this file
+    import_module(f"{__package__}.triton_hooks").follow()

@@ -121,7 +121,7 @@ def result_count(kernel: RegisteredKernel) -> int:
     """
     spec = kernel.spec
     counts = len({*spec.counts} - {None})
-    if spec.outputs or (spec.category == "user" and spec.by_name and spec.updates):
+    if spec.outputs or not spec.results:
         return len(spec.outputs) - counts
     inputs = len(spec.inputs)
     shapes = spec.examples((4, 4)) if spec.examples else [(4,)] * inputs

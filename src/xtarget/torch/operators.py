@@ -16,6 +16,7 @@ from .._launch.objects import Kernel
 from .._launch.objects import get as kernel_of
 from .._launch.run import run
 from .._values.errors import ArgumentError
+from .cache_tag import tag_caches
 from .fakes import fake_results, result_count
 from .gradients import add_gradient
 from .schemas import arguments, schemas
@@ -43,9 +44,10 @@ def operators() -> dict[str, str]:
     for name in libraries.catalog():
         if name not in _registered and name not in _refused:
             try:
-                register(name)
+                _register(name, None)
             except ArgumentError as error:
                 _refused[name] = str(error)
+    tag_caches(_registered)
     return dict(_refused)
 
 
@@ -53,7 +55,8 @@ def register(kernel: Any, *, results: int | None = None) -> Any:
     """Make a kernel `torch.ops.xtarget.NAME`.
 
     A kernel that takes the name of another later takes its operator too; what torch.compile has
-    compiled is compiled anew then, since it has the shapes of the one before.
+    compiled is compiled anew then, since it has the shapes of the one before. What it keeps on disk
+    has the kernels in its key (`torch.compiler.config.cache_key_tag`).
 
     Args:
         kernel: a name, a kernel object, or a function of `@xtarget.kernel`.
@@ -67,6 +70,12 @@ def register(kernel: Any, *, results: int | None = None) -> Any:
             this name.
     """
     name = kernel if isinstance(kernel, str) else _name(kernel)
+    _register(name, results)
+    tag_caches(_registered)
+    return getattr(getattr(torch.ops, NAMESPACE), name)
+
+
+def _register(name: str, results: int | None) -> None:
     found = libraries.find(name)
     with _lock:
         known = _registered.get(name)
@@ -76,7 +85,6 @@ def register(kernel: Any, *, results: int | None = None) -> Any:
             _registered[name] = found
             if known is not None:
                 _forget_graphs()
-    return getattr(getattr(torch.ops, NAMESPACE), name)
 
 
 def _forget(name: str) -> None:
