@@ -186,7 +186,7 @@ def test_a_rules_own_error_of_xtarget_stays_as_it_is() -> None:
         ({"outputs": {"out": "BLOCK"}}, "output 'out' cannot be like 'BLOCK'"),
         (
             {"inputs": None},
-            r"output 'out' cannot be like 'x', which is a number, .* inputs=\(\"x\",\)",
+            r"output 'out' cannot be like 'x', which is a number, .*inputs=\(\"x\",\)",
         ),
         ({"outputs": {"out": (5,)}}, r"output 'out' is \(5,\)"),
         ({"grid": (4,)}, r"grid is \(4,\)"),
