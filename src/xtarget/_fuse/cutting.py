@@ -218,7 +218,7 @@ def _obstacle(
     products = bool(through) or any(product_of(one) is not None for one in nodes)
     for one in (root, nodes[0]):
         known = function_of(one) or expansion_of(one) or product_of(one) or one in through
-        if not known and (one is root or pick_of(one) is None):
+        if not known and pick_of(one) is None:
             return f"{one.spec.name} is a kernel of its own"
     if len(nodes) > most.get(id(root), len(nodes)):
         return "a launch of more operators would keep registers in memory, which costs more"
