@@ -163,6 +163,29 @@ class Dense:
         return functional.gelu(x @ weight + bias)
 
 
+class Attention:
+    """A scaled query, attention of 8 heads, gate, residual."""
+
+    arrays = ("heads", "heads", "heads", "heads", "heads")
+
+    @staticmethod
+    def ours(q: Any, k: Any, v: Any, gate: Any, residual: Any) -> Any:
+        return run("attention", q * 0.5, k, v) * gate + residual
+
+    @staticmethod
+    def numpy(q: Any, k: Any, v: Any, gate: Any, residual: Any) -> Any:
+        scores = (q * np.float32(0.5)) @ k.swapaxes(-1, -2) * np.float32(q.shape[-1] ** -0.5)
+        power = np.exp(scores - scores.max(-1, keepdims=True))
+        return power / power.sum(-1, keepdims=True) @ v * gate + residual
+
+    @staticmethod
+    def torch(q: Any, k: Any, v: Any, gate: Any, residual: Any) -> Any:
+        from torch.nn import functional
+
+        own = (one[None] for one in (q * 0.5, k, v))
+        return functional.scaled_dot_product_attention(*own)[0] * gate + residual
+
+
 CASES: dict[str, Any] = {
     "six": Six,
     "chain": Chain,
@@ -170,6 +193,7 @@ CASES: dict[str, Any] = {
     "norm": Norm,
     "linear": Linear,
     "dense": Dense,
+    "attention": Attention,
 }
 
 
@@ -190,7 +214,12 @@ def measure(
 
 
 def compare(case: Any, rows: int, columns: int, name: str, dtype: str, calls: int) -> None:
-    shapes = {"rows": (rows, columns), "columns": (columns,), "square": (columns, columns)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "rows": (rows, columns),
+        "columns": (columns,),
+        "square": (columns, columns),
+        "heads": (8, rows // 8, columns),
+    }
     random = np.random.default_rng(0)
     arrays = [random.standard_normal(shapes[one], np.float32).astype(dtype) for one in case.arrays]
     fused = xtarget.fuse(case.ours)

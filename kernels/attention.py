@@ -91,14 +91,11 @@ def attention(
             score, line, l_mask, position, n, n_mask, i, mask, slope, softcap, left, right,
             shape, sm, ml, mn, LEFT, RIGHT, T,
         )  # fmt: skip
-        now = tl.maximum(top, tl.max(score, 1))
-        shift = tl.where(now == float("-inf"), tl.zeros_like(now), now)
-        power = power_of(score - shift[:, None], FAST)
-        factor = power_of(top - shift, FAST)
+        now, power, factor = powers(score, top, FAST)
         p = pv + row_v[:, None] + (dv * vd)[None, :]
         value = element(tl.load(p, mask=n_mask[:, None] & v_mask[None, :], other=0), v, DOT)
         total = total * factor + tl.sum(power, 1)
-        sums = _weighted(sums * factor[:, None], power, value, MATRIX, DOT)
+        sums = weighted(sums * factor[:, None], power, value, MATRIX, DOT)
         top = now
     # a query that sees no key has the result 0
     result = divide(sums, tl.where(total == 0, tl.full([BLOCK_L], 1, T), total)[:, None])
@@ -195,6 +192,15 @@ def sequence_of(starts, tile, sequences, n, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def powers(score, top, FAST: tl.constexpr):
+    """The new maxima, the powers of a tile of scores, and the factor of what old ones gave."""
+    now = tl.maximum(top, tl.max(score, 1))
+    shift = tl.where(now == float("-inf"), tl.zeros_like(now), now)
+    power = power_of(score - shift[:, None], FAST)
+    return now, power, power_of(top - shift, FAST)
+
+
+@triton.jit
 def power_of(x, FAST: tl.constexpr):
     """e**x. FAST: within what a half type holds."""
     if FAST:
@@ -213,7 +219,7 @@ def rows_product(a, b, MATRIX: tl.constexpr, T: tl.constexpr):
 
 
 @triton.jit
-def _weighted(sums, power, value, MATRIX: tl.constexpr, DOT: tl.constexpr):
+def weighted(sums, power, value, MATRIX: tl.constexpr, DOT: tl.constexpr):
     """sums + power @ value"""
     if MATRIX:
         return tl.dot(power.to(DOT), value, sums, input_precision="ieee", out_dtype=sums.dtype)
@@ -230,6 +236,20 @@ def joined(
     row = tl.program_id(0).to(rows.dtype) * BLOCK + tl.arange(0, BLOCK).to(rows.dtype)
     r_mask = row < rows
     dv = tl.arange(0, BLOCK_V).to(rows.dtype)
+    result, level = of_parts(x, x_lse, row, r_mask, dv, rows, parts, DV, T, BLOCK, BLOCK_V)
+    p = out + offset(row, shape, so)[:, None] + (dv * od)[None, :]
+    tl.store(p, result.to(out.dtype.element_ty), mask=r_mask[:, None] & (dv < DV)[None, :])
+    if lse is not None:
+        pl = lse + offset(row, shape, sl)
+        tl.store(pl, level.to(lse.dtype.element_ty), mask=r_mask)
+
+
+@triton.jit
+def of_parts(
+    x, x_lse, row, r_mask, dv, rows, parts, DV,
+    T: tl.constexpr, BLOCK: tl.constexpr, BLOCK_V: tl.constexpr,
+):  # fmt: skip
+    """Rows of the result of all parts, and the logs of their sums."""
     top = tl.full([BLOCK], float("-inf"), T)
     for y in range(parts):
         own = tl.load(x_lse + y * rows + row, mask=r_mask, other=float("-inf"))
@@ -245,8 +265,4 @@ def joined(
         total += weight
         sums += weight[:, None] * tl.load(p, mask=mask, other=0)
     result = divide(sums, tl.where(total == 0, tl.full([BLOCK], 1, T), total)[:, None])
-    p = out + offset(row, shape, so)[:, None] + (dv * od)[None, :]
-    tl.store(p, result.to(out.dtype.element_ty), mask=mask)
-    if lse is not None:
-        pl = lse + offset(row, shape, sl)
-        tl.store(pl, (shift + libdevice.log(total)).to(lse.dtype.element_ty), mask=r_mask)
+    return result, shift + libdevice.log(total)

@@ -11,6 +11,7 @@ from typing import Any
 from xtarget.spec import Call, DtypeRules, KernelSpec, Plan
 
 from .operators.rules import CASTABLE, FLOATS_OF_8_BITS
+from .plans.around_attention import around_attention
 from .plans.elementwise import compute_dtype, elementwise
 from .plans.heads import with_head
 from .plans.made import Made
@@ -22,6 +23,9 @@ from .plans.tails import with_tail
 from .plans.viewed import Steps, viewed
 
 __all__ = ["section", "through_views"]
+
+#: Names of a section's arguments.
+_INPUTS = "abcdefghijklmnop"
 
 
 def section(
@@ -37,7 +41,7 @@ def section(
     written: str = "",
     base: tuple[KernelSpec, Mapping[str, Any], Sequence[int]] | None = None,
     read: str = "",
-    head: tuple[str, str, int, int] | None = None,
+    heads: Sequence[tuple[str, str, int, int]] = (),
 ) -> KernelSpec:
     """The kernel of a section.
 
@@ -55,7 +59,8 @@ def section(
         results: of a section with several, all of them, as `Result`; elementwise, or of rows.
         written: which steps give those behind the first.
         base: of a section that goes on in a kernel of its first arguments, as `stored_through`.
-        head: of a section with a product or a scan, what makes an argument of it, as `made.Made`.
+        heads: of a section with a product, a scan or attention, what makes arguments of it, each as
+            `made.Made`.
         read: of a section of which `base` is the end, a scan, the dtype that it scans.
     """
     # floats of 8 bits come as their bits
@@ -66,7 +71,7 @@ def section(
     ) -> tuple[Sequence[str], Sequence[str]]:
         return (result,), loaded
 
-    inputs = tuple("abcdefgh"[: len(dtypes)])
+    inputs = tuple(_INPUTS[: len(dtypes)])
     plan = elementwise(lambda _: function, rule, CASTABLE)
     if rows:
         plan = rowwise(function, [(result, rows)])
@@ -87,17 +92,16 @@ def section(
     if base is not None and read:
         alone = elementwise(lambda _: function, lambda *_: ((read,), loaded), CASTABLE)
         plan = read_through(function, read, base[0], base[1], alone)
+    elif base is not None and base[0].category == "attention":
+        plan = around_attention(function, result, *base, _alone_of(heads, loaded, len(base[2])))
     elif base is not None:
         plan = stored_through(function, result, *base)
-    if head is not None:
-        made = Made(*head)
-        own = 2 if product is not None else 1
-        given = (loaded[made.place], *loaded[own : own + made.count])
-        alone = elementwise(lambda _: made.steps, lambda *_: ((made.dtype,), given), CASTABLE)
-        if product is not None:
-            plan = with_head(made, alone, plan, function, result, *product)
-        elif base is not None:
-            plan = scanned(made, alone, plan, function, result, base[0], base[1])
+    if heads and product is not None:
+        ((made, alone),) = _alone_of(heads, loaded, 2)
+        plan = with_head(made, alone, plan, function, result, *product)
+    elif heads and base is not None and base[0].category != "attention":
+        ((made, alone),) = _alone_of(heads, loaded, 1)
+        plan = scanned(made, alone, plan, function, result, base[0], base[1])
     if picks:
         plan = picked(function, result, picks)
     if views:
@@ -115,6 +119,36 @@ def section(
         elementwise=not (rows or product or views or picks or results or base),
         in_place=not (product or views or picks or results or base),
     )
+
+
+def _alone_of(
+    heads: Sequence[tuple[str, str, int, int]], loaded: Sequence[str], behind: int
+) -> list[tuple[Made, Callable[[Call], Plan]]]:
+    """What makes arguments of a kernel, each with its plan alone.
+
+    Args:
+        loaded: dtypes that the section's arguments are computed in.
+        behind: how many arguments the kernel itself has.
+    """
+    found = []
+    for head in heads:
+        made = Made(*head)
+        given = (loaded[made.place], *loaded[behind : behind + made.count])
+        rule = partial(_of_one, result=made.dtype, given=given)
+        found.append((made, elementwise(partial(_text, steps=made.steps), rule, CASTABLE)))
+        behind += made.count
+    return found
+
+
+def _text(_: Call, steps: str) -> str:
+    return steps
+
+
+def _of_one(
+    rules: DtypeRules, _: Sequence[str], options: Mapping[str, Any], *, result: str,
+    given: Sequence[str],
+) -> tuple[Sequence[str], Sequence[str]]:  # fmt: skip
+    return (result,), given
 
 
 def _alone(result: Result, dtypes: Sequence[str]) -> Callable[[Call], Plan]:

@@ -336,18 +336,32 @@ def panels(
     panels are `to_panel` apart. FILL: the last panel's missing columns become zeros, and are left
     alone otherwise. Grid: parts of PART columns of the panels, batch, pieces of BLOCK_K.
     """
+    i, k, k_mask, column, column_mask, place = panel_part(
+        count, K, to_panel, to_k, to_matrix, WIDTH, PART, BLOCK_K
+    )
+    mask = k_mask[:, None] & column_mask[None, :]
+    p = memory(x) + offset(i, shape, sx) + (k * xk)[:, None] + (column * step)[None, :]
+    value = element(tl.load(p, mask=mask, other=0), x, T)
+    tl.store(out + place, value, mask=k_mask[:, None] if FILL else mask)
+
+
+@triton.jit
+def panel_part(
+    count, K, to_panel, to_k, to_matrix,
+    WIDTH: tl.constexpr, PART: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """This block's part of `panels`: the matrix, places along K and columns, which of them are
+    there, and the part's places among the results.
+    """
     part = tl.program_id(0).to(K.dtype)
     panel = part // (WIDTH // PART)
     begin = part % (WIDTH // PART) * PART
     i = tl.program_id(1).to(K.dtype)
     column, column_mask = span(panel * WIDTH + begin, count, PART)
     k, k_mask = span(tl.program_id(2).to(K.dtype) * BLOCK_K, K, BLOCK_K)
-    mask = k_mask[:, None] & column_mask[None, :]
-    p = memory(x) + offset(i, shape, sx) + (k * xk)[:, None] + (column * step)[None, :]
-    value = element(tl.load(p, mask=mask, other=0), x, T)
-    target = out + i * to_matrix + panel * to_panel + begin
-    target = target + (k * to_k)[:, None] + tl.arange(0, PART)[None, :]
-    tl.store(target, value, mask=k_mask[:, None] if FILL else mask)
+    place = i * to_matrix + panel * to_panel + begin
+    place = place + (k * to_k)[:, None] + tl.arange(0, PART)[None, :]
+    return i, k, k_mask, column, column_mask, place
 
 
 @triton.jit

@@ -39,25 +39,34 @@ def attention(
             block - i * tiles, i, L, S, starts_q, starts_k, sequences, None, begin, shape, None,
             ENDS, BLOCK_L,
         )  # fmt: skip
-        _tile(
+        line, l_mask, total = tile(
             memory(q) + offset(i, shape, sq) + origin_q * ql, q, k + offset(i, shape, sk),
-            v + offset(i, shape, sv), mask, slopes,
-            out + offset(i, shape, so) + origin_q * ol, lse, scratch, i, start, count, origin_q,
+            v + offset(i, shape, sv), mask, slopes, lse, scratch, i, start, count, origin_q,
             origin_k, end, S, D, DV, scale, softcap, left, right, from_, along,
-            shape, sm, ss, sl, ql, qd, ml, mn, sr, ol, od, ll,
+            shape, sm, ss, sl, ql, qd, ml, mn, sr, ll,
             LEFT, RIGHT, T, BLOCK_L, KEYS, WIDTH, COLUMNS, STEP,
         )  # fmt: skip
+        po = out + offset(i, shape, so) + origin_q * ol
+        for column in range(0, DV, WIDTH):
+            c, result = columns_of(scratch, column, total, BLOCK_L, KEYS, WIDTH, COLUMNS)
+            p = (po + line * ol)[:, None] + (c * od)[None, :]
+            inside = l_mask[:, None] & (c < DV)[None, :]
+            tl.store(p, result.to(po.dtype.element_ty), mask=inside)
+        tl.debug_barrier()
 
 
 @triton.jit
-def _tile(
-    pq, q, k, v, mask, slopes, po, lse, scratch, i, start, L, origin_q, origin_k, end, S, D, DV,
+def tile(
+    pq, q, k, v, mask, slopes, lse, scratch, i, start, L, origin_q, origin_k, end, S, D, DV,
     scale, softcap, left, right, begin, along,
-    shape, sm, ss, sl, ql, qd, ml, mn, sr, ol, od, ll,
+    shape, sm, ss, sl, ql, qd, ml, mn, sr, ll,
     LEFT: tl.constexpr, RIGHT: tl.constexpr, T: tl.constexpr,
     BLOCK_L: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
     STEP: tl.constexpr,
 ):  # fmt: skip
+    """Leave the sums of a tile of queries in `scratch`: their numbers, which are there, and by what
+    the sums are to be divided.
+    """
     row = tl.arange(0, BLOCK_L).to(S.dtype)
     line = start + row
     l_mask = line < L
@@ -115,17 +124,23 @@ def _tile(
             value = _weighted(value, powers, pv, stop - at, WIDTH, STEP)
             tl.store(p, value)
         tl.debug_barrier()
-    # a query that sees no key has the result 0
-    total_ = tl.where(total == 0, tl.full([BLOCK_L], 1, T), total)
-    for column in range(0, DV, WIDTH):
-        result = divide(tl.load((sums + column)[:, None] + lane[None, :]), total_[:, None])
-        p = (po + line * ol)[:, None] + ((column + lane) * od)[None, :]
-        inside = l_mask[:, None] & (column + lane < DV)[None, :]
-        tl.store(p, result.to(po.dtype.element_ty), mask=inside)
     if lse is not None:
         pl = lse + offset(i, shape, sl) + origin_q * ll + line * ll
         tl.store(pl, (top + libdevice.log(total)).to(lse.dtype.element_ty), mask=l_mask)
-    tl.debug_barrier()
+    # a query that sees no key has the result 0
+    return line, l_mask, tl.where(total == 0, tl.full([BLOCK_L], 1, T), total)
+
+
+@triton.jit
+def columns_of(
+    scratch, column, total, BLOCK_L: tl.constexpr, KEYS: tl.constexpr, WIDTH: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """WIDTH columns of a tile's result, from `column` on, and their numbers."""
+    lane = tl.arange(0, WIDTH).to(column.dtype)
+    sums = scratch + BLOCK_L * KEYS + tl.arange(0, BLOCK_L).to(column.dtype) * COLUMNS
+    found = tl.load((sums + column)[:, None] + lane[None, :])
+    return column + lane, divide(found, total[:, None])
 
 
 @triton.jit

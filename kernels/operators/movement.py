@@ -139,7 +139,7 @@ _ROWS = (
     row("flatten_2d", "x", views.flatten_2d, "a matrix whose rows are the axes in front of axis "
         "(ONNX's Flatten)", _numpy(lambda np, x, axis=1: np.reshape(
             x, (int(np.prod(x.shape[:axis])), int(np.prod(x.shape[axis:]))))), _matrices,
-        "onnx_flatten", options={"axis": 1}, **_ALL),
+        "onnx_flatten onnx::Flatten ai.onnx.Flatten", options={"axis": 1}, **_ALL),
     row("squeeze", "x", views.squeeze, "without axes of length 1 (None: without all of them)",
         _numpy(lambda np, x, axis=None: np.squeeze(x, axis)), lambda shape: [(1, *shape)],
         options={"axis": None}, **_ALL),

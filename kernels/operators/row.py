@@ -273,7 +273,7 @@ def spelled(rows: Sequence[KernelSpec]) -> tuple[KernelSpec, ...]:
     found = []
     for row in rows:
         more = []
-        for name in (row.name, *(alias for alias in row.aliases if "." not in alias)):
+        for name in (row.name, *(alias for alias in row.aliases if not {".", ":"} & {*alias})):
             camel = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
             for other in (camel, name.replace("_", "")):
                 if other and other not in taken:

@@ -13,6 +13,7 @@ from xtarget.spec import (
     Plan,
 )
 
+from .attended import Fusion
 from .attention_launch import Attention
 from .layouts import broadcast_strides
 from .options import heads_first
@@ -60,21 +61,35 @@ def _of_heads(
     out: ArrayType,
     own: int,
     way: type[Attention] = Attention,
+    fusion: Fusion | None = None,
 ) -> Attention:
     """Attention of queries in groups, one for each of the `own` heads of keys and values."""
     if outer_products(call.vendor):
         way = OuterAttention
-    return way(
+    work = way(
         call,
         split_heads(query, own),
         grouped(call, query, key, "key"),
         grouped(call, query, value, "value"),
         split_heads(out, own),
     )
+    if fusion is not None:
+        work.fusion = fusion.viewed(
+            query=lambda array: split_heads(array, own),
+            key=lambda array: grouped(call, query, array, "key"),
+            value=lambda array: grouped(call, query, array, "value"),
+            out=lambda array: split_heads(array, own),
+        )
+    return work
 
 
-def attention(call: Call, way: type[Attention] = Attention) -> Plan:
-    """The plan of scaled dot product attention; `way` makes the launches."""
+def attention(call: Call, way: type[Attention] = Attention, fusion: Fusion | None = None) -> Plan:
+    """The plan of scaled dot product attention.
+
+    Args:
+        way: makes the launches.
+        fusion: what is done to arrays and result, seen as the arguments and the result are.
+    """
     heads_before = heads_first(call)
     arrays = [call.array(index) for index in range(3)]
     least = 2 if heads_before else 3
@@ -89,12 +104,17 @@ def attention(call: Call, way: type[Attention] = Attention) -> Plan:
     if not heads_before:
         order[-3], order[-2] = order[-2], order[-3]
     out = call.output((*arrays[0].shape[:-1], arrays[2].shape[-1]), floating(call, 3))
-    return _planned(call, *(moved(array, order) for array in (*arrays, out)), out, way)
+    if fusion is not None:
+        fusion = fusion.viewed(
+            **dict.fromkeys(("query", "key", "value", "out"), lambda array: moved(array, order))
+        )
+    views = (moved(array, order) for array in (*arrays, out))
+    return _planned(call, *views, out, way, fusion)
 
 
-def multi_head(call: Call, way: type[Attention] = Attention) -> Plan:
+def multi_head(call: Call, way: type[Attention] = Attention, fusion: Fusion | None = None) -> Plan:
     """The plan of attention of heads that lie side by side in the last axis: (batch, sequence,
-    heads * size).
+    heads * size). Arguments as of `attention`.
     """
     heads, others = (_count(call, name) for name in ("heads", "kv_heads"))
     others = others or heads
@@ -110,7 +130,14 @@ def multi_head(call: Call, way: type[Attention] = Attention) -> Plan:
     query, value = call.array(0), call.array(2)
     last = value.shape[-1] // others * heads
     out = call.output((*query.shape[:-1], last), floating(call, 3))
-    return _planned(call, *views, _in_heads(out, heads), out, way)
+    if fusion is not None:
+        fusion = fusion.viewed(
+            query=lambda array: _in_heads(array, heads),
+            key=lambda array: _in_heads(array, others),
+            value=lambda array: _in_heads(array, others),
+            out=lambda array: _in_heads(array, heads),
+        )
+    return _planned(call, *views, _in_heads(out, heads), out, way, fusion)
 
 
 def _in_heads(array: ArrayType, heads: int) -> ArrayType:
@@ -206,6 +233,7 @@ def _planned(
     view: ArrayType,
     out: ArrayType,
     way: type[Attention],
+    fusion: Fusion | None,
 ) -> Plan:
     """The plan of arrays whose last axes are heads, sequence and size; so is `view`, of `out`."""
     key_length, size = key.shape[-2:]
@@ -224,7 +252,7 @@ def _planned(
     mask = _broadcast(call, 3, "mask", scores)
     slopes = _broadcast(call, 4, "slopes", query.shape[:-2])
     own = key.shape[-3] if key.ndim > 2 else 1
-    work = _of_heads(call, query, key, value, view, own, way)
+    work = _of_heads(call, query, key, value, view, own, way, fusion)
     if mask is not None:
         work.add("mask", Input(3), split_heads(mask, own), "ml", "mn")
     if slopes is not None:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from xtarget import spec
 
 from . import attention_tiles, tuned, tuning
+from .attended import Fusion, without
 from .elementwise import compute_dtype
 from .layouts import collapse
 
@@ -49,6 +50,8 @@ class Attention:
         self.numbers: dict[str, spec.Argument] = {"page": 1, "pages": 1, "kp": 0, "vp": 0}
         self.sequences = 0
         self.starts: dict[str, spec.Argument] = {}
+        #: what is done to the arrays and the result, which are seen as those here
+        self.fusion: Fusion | None = None
 
     def in_sequences(self, count: int, queries: spec.Input, keys: spec.Input) -> None:
         """Queries and keys are those of `count` sequences; the inputs say where each starts."""
@@ -132,13 +135,18 @@ class Attention:
     def _launches(self, wanted: Wanted) -> spec.Plan:
         outs, computed, numbers, flags = wanted
         call, query, key, value, out = self.call, self.query, self.key, self.value, self.out
-        more = dict(self.more)
+        more, fusion = dict(self.more), self.fusion
         length, along = query.shape[-2], 1
         if length == 1 and query.ndim > 3 and not self.sequences:
             # the heads of a group are the rows of a tile
-            query, out = (_without(array, -2) for array in (query, out))
-            key, value = (_without(array, -3) for array in (key, value))
-            more = {n: (s, _without(a, -2), r, c) for n, (s, a, r, c) in more.items()}
+            query, out = (without(array, -2) for array in (query, out))
+            key, value = (without(array, -3) for array in (key, value))
+            more = {n: (s, without(a, -2), r, c) for n, (s, a, r, c) in more.items()}
+            if fusion is not None:
+                fusion = fusion.viewed(
+                    query=lambda a: without(a, -2), out=lambda a: without(a, -2),
+                    key=lambda a: without(a, -3), value=lambda a: without(a, -3),
+                )  # fmt: skip
             length, along = query.shape[-2], 0
         batch, (d, dv, keys) = query.shape[:-2], (key.shape[-1], value.shape[-1], key.shape[-2])
         matrix = not tuning.outer_products(call.vendor)
@@ -164,7 +172,10 @@ class Attention:
             usual = attention_tiles.tile(call.vendor, length, most, operand, stages)
             sizes = {"queries": length, "keys": keys, "heads": total, "size": most}
             tile = tuned.attention(call, usual, sizes, operand, ranged=any(flags.values()))
-        tile_s = tile.keys
+        stages, tile_s = tile.num_stages, tile.keys
+        if fusion is not None:
+            itemsize = spec.ArrayType(operand, (), ()).itemsize
+            stages = fusion.stages(stages, tile.queries, tile_s, most, itemsize)
         blocks = spec.cdiv(length, tile.queries) + self.sequences
         parts = 1
         if not self.sequences:
@@ -187,8 +198,11 @@ class Attention:
             arrays["o"] = spec.ArrayType(computed, shape, spec.contiguous_strides(shape))
         else:
             chunk, size = keys, 0
-        space = collapse(batch, *(array.strides[:-2] for array in arrays.values()), keep_order=True)
-        over = {f"s{name}": own for name, own in zip(arrays, space.strides, strict=True)}
+        kinds = ("query", "key", "value", *(("out",) if parts == 1 else ()))
+        beside = {} if fusion is None else fusion.arrays(*kinds)
+        seen = (array.strides[:-2] for array in (*arrays.values(), *beside.values()))
+        space = collapse(batch, *seen, keep_order=True)
+        over = {f"s{name}": own for name, own in zip(arrays, space.strides, strict=False)}
         steps = {
             "ql": arrays["q"].strides[-2], "qd": arrays["q"].strides[-1],
             "kn": key.strides[-2], "kd": key.strides[-1],
@@ -238,14 +252,18 @@ class Attention:
             },
             (blocks * total, parts, 1),
             num_warps=tile.num_warps,
-            num_stages=tile.num_stages,
+            num_stages=stages,
             options=tuning.matmul_options(call.vendor),
         )
+        if fusion is not None:
+            over_beside = dict(zip(beside, space.strides[len(arrays) :], strict=True))
+            last = parts == 1
+            launch = fusion.attention(launch, over_beside, (length, keys, d, dv), last=last)
         if self.sequences:  # tokens that are of no sequence
             return spec.Plan(outs, (launch,), (), (0, float("-inf"))[: len(outs)])
         if parts == 1:
             return spec.Plan(outs, (launch,))
-        last = self._joined(outs, computed, rows, out, size, parts, dv, block_v)
+        last = self._joined(outs, computed, rows, out, size, parts, dv, block_v, fusion)
         return spec.Plan(outs, (launch, last), tuple(temporaries))
 
     def optional(
@@ -288,13 +306,18 @@ class Attention:
         parts: int,
         dv: int,
         block_v: int,
+        fusion: Fusion | None,
     ) -> spec.Launch:
         """The launch that makes one result of the parts'."""
-        space = collapse(rows, out.strides[:-1], spec.contiguous_strides(rows), keep_order=True)
+        beside = {} if fusion is None else fusion.arrays("out")
+        space = collapse(
+            rows, out.strides[:-1], spec.contiguous_strides(rows),
+            *(array.strides[:-1] for array in beside.values()), keep_order=True,
+        )  # fmt: skip
         od = out.strides[-1]
         wants = len(outs) > 1
         block = 1 if tuning.outer_products(self.call.vendor) else 4
-        return spec.Launch(
+        launch = spec.Launch(
             "attention:joined",
             {
                 "x": spec.Temporary(0),
@@ -317,9 +340,7 @@ class Attention:
             (spec.cdiv(size, block), 1, 1),
             num_warps=1 if block == 1 else 4,
         )
-
-
-def _without(array: spec.ArrayType, axis: int) -> spec.ArrayType:
-    shape, strides = list(array.shape), list(array.strides)
-    del shape[axis], strides[axis]
-    return spec.ArrayType(array.dtype, tuple(shape), tuple(strides))
+        if fusion is None:
+            return launch
+        over = dict(zip(beside, space.strides[2:], strict=True))
+        return fusion.joined(launch, over, (size, dv))

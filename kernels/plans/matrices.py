@@ -117,7 +117,7 @@ def tailed(launch: spec.Launch, problem: Problem, tile: MatmulTile) -> spec.Laun
     args: dict[str, spec.Argument] = dict(launch.args)
     constants: dict[str, Any] = dict(launch.constants)
     over, steps = problem.batch.strides[3:], problem.steps
-    _stand(args, constants, "cdef", "mn", tail.beside, over, steps, (problem.m, problem.n))
+    stand(args, constants, "cdef", "mn", tail.beside, over, steps, (problem.m, problem.n))
     if "PANELS" not in constants:
         ways = [constants[name] for name in "CDEF"]
         constants["PIECES"] = pieces(tile, arrays="whole" in ways)
@@ -136,18 +136,18 @@ def headed(launch: spec.Launch, problem: Problem) -> spec.Launch:
     del constants["FEW"]
     done = 0 if tail is None else len(tail.beside)
     if tail is None:
-        _stand(args, constants, "cdef", "mn", (), (), (), (problem.m, problem.n))
+        stand(args, constants, "cdef", "mn", (), (), (), (problem.m, problem.n))
         constants["PIECES"] = 1
     constants["THEN"] = tail is not None
     over, steps = problem.batch.strides[3 + done :], problem.steps[done:]
-    _stand(args, constants, "gh", "mk", head.beside, over, steps, (problem.m, problem.k))
+    stand(args, constants, "gh", "mk", head.beside, over, steps, (problem.m, problem.k))
     last = "" if tail is None else f"({tail.steps})"
     return replace(
         launch, source=f"headed:matmul{last}[{head.steps}]", args=args, constants=constants
     )
 
 
-def _stand(
+def stand(
     args: dict[str, spec.Argument],
     constants: dict[str, Any],
     letters: str,

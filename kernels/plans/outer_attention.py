@@ -7,14 +7,15 @@ from typing import Any, Final
 from xtarget import spec
 
 from . import tuning
+from .attended import Fusion
 from .attention_launch import Attention, Wanted
 from .layouts import collapse
 from .panels import panels_launch
 
-__all__ = ["OuterAttention"]
+__all__ = ["WORTH", "OuterAttention"]
 
 #: Queries that are worth laying keys and values out as panels.
-_WORTH: Final = 16
+WORTH: Final = 16
 #: Keys whose powers a tile keeps, products that are written out, and programs for each unit.
 _KEYS: Final = 512
 _STEP: Final = 4
@@ -35,7 +36,7 @@ class OuterAttention(Attention):
         batch, length, keys = query.shape[:-2], query.shape[-2], key.shape[-2]
         few = tuning.has_few_registers(call)
         queries, width = (_FEW_REGISTERS if few else _TILES)[computed]
-        if length < _WORTH or "lengths" in self.more:
+        if length < WORTH or "lengths" in self.more:
             return super()._launches(wanted)
         tiles, total = spec.cdiv(length, queries) + self.sequences, 1
         for n in batch:
@@ -50,11 +51,13 @@ class OuterAttention(Attention):
         temporaries: list[spec.ArrayType] = []
         launches: list[spec.Launch] = []
 
+        fusion = self.fusion
+
         def copied(number: int, array: spec.ArrayType, panels: tuple[Any, ...]) -> spec.ArrayType:
-            return _copied(launches, temporaries, number, array, panels, computed)
+            return _copied(launches, temporaries, number, array, panels, computed, fusion)
 
         q_source: spec.Input | spec.Temporary = spec.Input(0)
-        if query.dtype != computed:
+        if query.dtype != computed or (fusion is not None and "query" in fusion.steps):
             q_source = spec.Temporary(0)
             query = copied(0, query, (-1, -2, width, d, False))
         k_source = spec.Temporary(len(temporaries))
@@ -69,8 +72,10 @@ class OuterAttention(Attention):
         lse = spec.ArrayType(computed, (*rows, 1), spec.contiguous_strides((*rows, 1)))
         arrays = {"q": query, "k": key, "v": value, "o": self.out, "l": lse}
         arrays |= {_OPERANDS[name][1]: array for name, (_, array, _, _) in self.more.items()}
-        space = collapse(batch, *(array.strides[:-2] for array in arrays.values()), keep_order=True)
-        over = {f"s{name}": own for name, own in zip(arrays, space.strides, strict=True)}
+        beside = {} if fusion is None else fusion.arrays("out")
+        seen = (array.strides[:-2] for array in (*arrays.values(), *beside.values()))
+        space = collapse(batch, *seen, keep_order=True)
+        over = {f"s{name}": own for name, own in zip(arrays, space.strides, strict=False)}
         steps = {
             "ql": query.strides[-2], "qd": query.strides[-1],
             "ol": self.out.strides[-2], "od": self.out.strides[-1],
@@ -116,6 +121,9 @@ class OuterAttention(Attention):
             (programs, 1, 1),
             num_warps=1,
         )
+        if fusion is not None:
+            over_beside = dict(zip(beside, space.strides[len(arrays) :], strict=True))
+            launch = fusion.outer(launch, over_beside, (length, dv))
         fill = (0, float("-inf"))[: len(outs)] if self.sequences else None
         if fill is None:
             return spec.Plan(outs, (*launches, launch), tuple(temporaries))
@@ -129,6 +137,7 @@ def _copied(
     array: spec.ArrayType,
     panels: tuple[Any, ...],
     computed: str,
+    fusion: Fusion | None,
 ) -> spec.ArrayType:
     """A copy of an argument in the type that is computed with, and the launch that makes it.
 
@@ -143,18 +152,21 @@ def _copied(
     count, length = array.shape[across], array.shape[along]
     size = spec.cdiv(count, width) * width * length if fill else count * length
     to_k = width if fill else count
-    space = collapse(own, over, keep_order=True)
+    what = ("query", "key", "value")[number]
+    beside = {} if fusion is None else fusion.arrays(what)
+    space = collapse(own, over, *(array.strides[:-2] for array in beside.values()), keep_order=True)
     copies = 1
     for n in own:
         copies *= n
-    launches.append(
-        panels_launch(
-            spec.Input(number), spec.Temporary(len(temporaries)),
-            (count, array.strides[across]), (length, array.strides[along]),
-            space, space.strides[0], computed, width,
-            steps=(to_panel if fill else width, to_k, size), fill=fill,
-        )
+    launch = panels_launch(
+        spec.Input(number), spec.Temporary(len(temporaries)),
+        (count, array.strides[across]), (length, array.strides[along]),
+        space, space.strides[0], computed, width,
+        steps=(to_panel if fill else width, to_k, size), fill=fill,
     )  # fmt: skip
+    if fusion is not None:
+        launch = fusion.panels(launch, what, space.strides[1:], (along, across), (length, count))
+    launches.append(launch)
     shape = (copies, size)
     temporaries.append(spec.ArrayType(computed, shape, spec.contiguous_strides(shape)))
     steps = tuple(size * step for step in spec.contiguous_strides(own))

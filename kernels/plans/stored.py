@@ -16,7 +16,7 @@ from .layouts import broadcast_strides
 from .made import Made, computed_first
 from .tails import apart
 
-__all__ = ["TAKES_CHANNELS", "read_through", "scanned", "stored_through"]
+__all__ = ["TAKES_CHANNELS", "placed", "read_through", "scanned", "stored_through"]
 
 #: The kernels that take steps, and whether they know the channel of an element.
 TAKES_CHANNELS: Final[Mapping[str, bool]] = {
@@ -68,12 +68,12 @@ def stored_through(
         )
         if not out.size:
             return spec.Plan((out,), ())
-        if out.shape == made.shape:
+        if out.shape == made.shape and first.launches:
             whole = base.plan(replace(inner, out=replace(out, dtype=made.dtype)))
             channels = out.ndim - 1 if options.get("channels_last") else 1
             beside = [_beside(call, index, out, channels) for index in range(heads, len(call.args))]
-            placed = [_placed(launch, places, spec.Output()) for launch in whole.launches]
-            launches = [_through(launch, steps, beside) for launch in placed]
+            moved = (placed(launch, places, spec.Output()) for launch in whole.launches)
+            launches = [_through(launch, steps, beside) for launch in moved]
             found = tuple(launch for launch in launches if launch is not None)
             if len(found) == len(launches):
                 return replace(whole, outputs=(out,), launches=found)
@@ -83,8 +83,10 @@ def stored_through(
         return replace(
             first,
             outputs=(out,),
-            launches=(*(_placed(one, places, between) for one in first.launches), last),
+            launches=(*(placed(one, places, between) for one in first.launches), last),
             temporaries=(*first.temporaries, made),
+            init=(),
+            cleared=(*(None for _ in first.temporaries), *first.init) if first.init else (),
         )
 
     return plan
@@ -187,7 +189,7 @@ def _given(launch: spec.Launch, old: spec.Argument, new: spec.Argument) -> spec.
     return replace(launch, args=args)
 
 
-def _placed(
+def placed(
     launch: spec.Launch, places: Sequence[int], goal: spec.Output | spec.Temporary
 ) -> spec.Launch:
     """A launch of the kernel's own plan, of the section's arguments, whose result is `goal`."""

@@ -230,7 +230,7 @@ def test_integers_and_conditions_beside_a_scan(device: str) -> None:
 def test_where_they_are_cut() -> None:
     x, w = floats(2, 3, 5, 5), floats(4, 3, 3, 3)
     twice = said(lambda x, w: run("conv2d", x, w) + run("conv2d", x * 2, w), x, w)
-    assert "a launch has one product of matrices, convolution or scan" in twice
+    assert "a launch has one product of matrices, convolution, scan or attention" in twice
     assert "conv2d reads it" in twice
     many = said(lambda x, a, b, c, d: run("cumsum", x) + a + b + c + d, *[floats(4, 5)] * 5)
     assert "cumsum has no more than 3 operands beside it" in many or "Launches: 1," in many

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from .._values.float8 import FLOAT8
 from . import picks, stored
 from .expansions import expansion_of
 from .nodes import Node, Value
 from .picks import pick_of
-from .products import MOST_BESIDE, MOST_OF_HEAD, obstacle, product_of
+from .products import MOST_ARGUMENTS, MOST_BESIDE, MOST_OF_HEAD, heads_of, obstacle, product_of
 from .sections import MOST_OPERANDS, MOST_RESULTS, MOST_STEPS, Section, function_of, has_narrow
 
 __all__ = ["cut", "forms_of", "is_long", "is_long_across"]
@@ -217,7 +218,7 @@ def _obstacle(
     products = bool(through) or any(product_of(one) is not None for one in nodes)
     for one in (root, nodes[0]):
         known = function_of(one) or expansion_of(one) or product_of(one) or one in through
-        if known is None and (one is root or pick_of(one) is None):
+        if not known and pick_of(one) is None:
             return f"{one.spec.name} is a kernel of its own"
     if len(nodes) > most.get(id(root), len(nodes)):
         return "a launch of more operators would keep registers in memory, which costs more"
@@ -229,7 +230,7 @@ def _obstacle(
     picked = any(pick_of(one) is not None for one in nodes)
     if also and (picked or products):
         return "gathers, products of matrices, convolutions and scans give one result"
-    if any(map(has_narrow, nodes)) and not all(map(function_of, nodes)):
+    if any(map(has_narrow, nodes)) and not _takes_narrow(nodes):
         return "floats of 8 bits are read and written among elementwise operators only"
     if picked:
         if any(function_of(one) is None and pick_of(one) is None for one in nodes):
@@ -242,19 +243,36 @@ def _obstacle(
         why = obstacle(nodes, root)
         if why:
             return why
-        if len(section.of_head()) > MOST_OF_HEAD:
-            return f"a factor is made of no more than {MOST_OF_HEAD} operands"
+        what = through[0].spec.name if through else "a product"
+        for head in heads_of(nodes):
+            if len(section.of_head(head)) > MOST_OF_HEAD:
+                made = "what it reads" if through else "a factor"
+                return f"{what}: {made} is made of no more than {MOST_OF_HEAD} operands"
         heads = len(section.heads()) or 1  # one that is read through
-        beside = stored.MOST_BESIDE if through else MOST_BESIDE
+        beside = stored.most_beside(through[0]) if through else MOST_BESIDE
         if operands > beside + heads:
-            what = through[0].spec.name if through else "a product"
             return f"{what} has no more than {beside} operands beside it"
+        if operands > MOST_ARGUMENTS:
+            return f"a launch has no more than {MOST_ARGUMENTS} operands"
         return ""
     if operands > MOST_OPERANDS:
         return _MANY
     if forms_of(nodes, root, [node for node, _ in also]) is None:
         return f"its rows are not those of {root.spec.name}, lie across memory, or are few and long"
     return ""
+
+
+def _takes_narrow(nodes: Sequence[Node]) -> bool:
+    """Whether floats of 8 bits are read and written among elementwise operators, or by those that
+    give attention's arrays."""
+    if all(map(function_of, nodes)):
+        return True
+    heads = [head for head in heads_of(nodes) if stored.is_attention(head.node)]
+    made = [node for head in heads for node in head.nodes]
+    last = [head.nodes[-1].plan.outputs[0].dtype for head in heads]
+    return not any(dtype in FLOAT8 for dtype in last) and all(
+        node in made or not has_narrow(node) for node in nodes
+    )
 
 
 def forms_of(

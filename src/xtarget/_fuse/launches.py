@@ -19,10 +19,10 @@ from ..spec import ArrayType, KernelSpec, ScalarType
 from .cutting import cut, forms_of
 from .nodes import Node, Number, Value
 from .picks import pick_of
-from .products import head_of, product_among, product_of
+from .products import heads_of, product_among, product_of
 from .scores import Report, not_moved, reports
 from .sections import LETTERS, Section, text_of_head, text_of_section
-from .stored import is_read_through, places_of, stored_among
+from .stored import is_attention, is_read_through, places_of, stored_among
 from .views import Graph, last_axis
 
 __all__ = [
@@ -37,6 +37,8 @@ __all__ = [
     "told",
 ]  # fmt: skip
 
+#: Names of a section's arguments (`kernels/fused.py`).
+_INPUTS = "abcdefghijklmnop"
 #: Of the names of sections.
 PREFIX = "fused "
 
@@ -54,8 +56,8 @@ class Launch:
         places: of its results among the values.
         results: which of the function's results each of them is; -1: none.
         last: places of what no later launch needs.
-        text: of its device function, where it is fused; in front of it, on a line of its own, what
-            makes a factor of a product, or what a scan reads.
+        text: of its device function, where it is fused; in front of it, on lines of their own, what
+            makes a factor of a product, what a scan reads, and arrays of attention.
         whole: each element of the result may need every one of an argument, so that it lies apart.
         rows: of a section over rows, its arrays by number, whether they have elements for each of a
             row (the others have one for all), and the axes that are their rows.
@@ -176,10 +178,22 @@ def program_of(
                     compiled[launch.kernel] = reports(launch.kernel, types, {}, target)
                 spilled = sum(report.spilled for report in compiled[launch.kernel])
                 if spilled > not_moved(launch.section):
+                    spilled -= _spilled_alone(launch.section, target)
+                if spilled > not_moved(launch.section):
                     costly[id(launch.section.root)] = len(launch.section.nodes) // 2
         if not costly:
             return found
         most |= costly
+
+
+def _spilled_alone(section: Section, target: Target) -> int:
+    """Bytes that a section's attention moves for want of registers by itself, whatever is done
+    around it."""
+    node = stored_among(section.nodes)
+    if node is None or not is_attention(node):
+        return 0
+    found = reports(node.kernel, node.types, node.options, target)
+    return sum(report.spilled for report in found)
 
 
 def _joined(
@@ -270,16 +284,15 @@ def _launch_of(
             assert isinstance(type_, ArrayType)
             read = type_.dtype
         parts += f" {base[0].name} {sorted(base[1].items())} {base[2]} {read}"
-    head = _head_of(section)
-    if head is not None:
-        parts += f" {head}"
+    heads = _heads_of(section)
+    parts += "".join(f" {head}" for head in heads)
     digest = hashlib.sha256(parts.encode()).hexdigest()[:12]
     names = [node.spec.name for node in section.nodes]
     kernel = f"{PREFIX}{' '.join(names)[:60]} {digest}"
     if not libraries.is_registered(kernel):
         libraries.register_section(
             kernel, text, dtypes, result, gives, how, views, picks, results, further, base, read,
-            head,
+            heads,
         )  # fmt: skip
     if rows:  # shown for rows that a block holds; it walks along longer ones
         letters = "".join(LETTERS[index] for index, _, _ in rows)
@@ -288,8 +301,8 @@ def _launch_of(
         text = kernel_text("each", "", text, written)
     if picks:
         text = kernel_text("picks", LETTERS[: 2 * len(picks)], text)
-    if head is not None:
-        text = "\n".join(part for part in (head[0], text) if part)
+    if heads:
+        text = "\n".join(part for part in (*(head[0] for head in heads), text) if part)
     return Launch(
         kernel, section, tuple(operands), {}, own, ends, text, rows=rows,
         whole=bool(how or base or views or picks or written),
@@ -356,16 +369,17 @@ def _product_of(section: Section) -> tuple[str, bool, int | None] | None:
     return node.plan.outputs[0].dtype, product.turned, vector
 
 
-def _head_of(section: Section) -> tuple[str, str, int, int] | None:
-    """Of a section with a product or a scan, what makes one of its arrays: steps, dtype, which of
-    them, and how many arguments belong to it beside the one in its place."""
-    head = head_of(section.nodes)
-    if head is None:
-        return None
-    product = product_of(head.node)
-    dtype = head.nodes[-1].plan.outputs[0].dtype
-    place = 0 if product is None else product.factors.index(head.place)
-    return text_of_head(section), dtype, place, len(section.of_head()) - 1
+def _heads_of(section: Section) -> tuple[tuple[str, str, int, int], ...]:
+    """Of a section with a product, a scan or attention, what makes arrays of it: steps, dtype,
+    which of them, and how many arguments belong to it beside the one in its place."""
+    found = []
+    for head in heads_of(section.nodes):
+        product = product_of(head.node)
+        dtype = head.nodes[-1].plan.outputs[0].dtype
+        place = head.place if product is None else product.factors.index(head.place)
+        count = len(section.of_head(head)) - 1
+        found.append((text_of_head(section, head), dtype, place, count))
+    return tuple(found)
 
 
 def _rows_among(
@@ -386,7 +400,7 @@ def told(launch: Launch, target: Target | None, compiled: Sequence[Report]) -> l
     names = " ".join(node.spec.name for node in nodes)
     operands = [own for own, _ in operands_of(launch)]
     inputs = (
-        LETTERS if launch.text else [one.rstrip("?") for one in launch.section.root.spec.inputs]
+        _INPUTS if launch.text else [one.rstrip("?") for one in launch.section.root.spec.inputs]
     )
     views = [
         f"   {inputs[number]} is a view: {', then '.join(map(str, own.views))}."

@@ -10,15 +10,16 @@ from .._kernels.steps import Operand, Step
 from .._values.value_classes import value_class
 from ..spec import ABSENT
 from .nodes import Node, Value
-from .stored import is_read_through, is_scan, places_of, stored_among
+from .stored import is_attention, is_read_through, is_scan, places_of, stored_among
 
 __all__ = [
+    "MOST_ARGUMENTS",
     "MOST_BESIDE",
     "MOST_OF_HEAD",
     "Head",
     "Product",
     "first_of",
-    "head_of",
+    "heads_of",
     "obstacle",
     "product_among",
     "product_of",
@@ -26,11 +27,15 @@ __all__ = [
 
 #: Arrays and numbers beside a product (`kernels/tails.py`).
 MOST_BESIDE = 4
+#: Arrays and numbers of a launch with attention, what its arrays are made of among them.
+MOST_ARGUMENTS = 12
 #: Those that a factor is made of (`kernels/headed.py`).
 MOST_OF_HEAD = 3
 #: Rows or columns of a product up to which a factor may be made as it is read: that many make no
 #: more tiles than `HEAD_TILES` of `kernels/plans/tuning_matmul.py`, by which each call decides.
 _MOST_READERS = 512
+#: Dtypes of arrays of attention that are made as it reads them.
+_ATTENDED = frozenset(("float16", "bfloat16", "float32", "float64"))
 #: The letter of a product's tile.
 _TILE = "a"
 
@@ -119,10 +124,11 @@ def product_of(node: Node) -> Product | None:
 
 @value_class(frozen=True, slots=True)
 class Head:
-    """What makes a factor of a product, or what a scan reads, in the same launch.
+    """What makes a factor of a product, what a scan reads, or an array of attention, in the same
+    launch.
 
     Attributes:
-        node: the product, or the scan.
+        node: the product, the scan, or attention.
         place: of what is made among its operands.
         nodes: that give it, in their order.
     """
@@ -132,21 +138,26 @@ class Head:
     nodes: tuple[Node, ...]
 
 
-def head_of(nodes: Sequence[Node]) -> Head | None:
-    """What makes a factor of a section's product, or what its scan reads where something follows
-    it; None: these are arrays as they are."""
+def heads_of(nodes: Sequence[Node]) -> tuple[Head, ...]:
+    """What makes a factor of a section's product, what its scan reads where something follows it,
+    or arrays of its attention, in the order of their places; none: these are arrays as they are."""
     node = product_among(nodes)
     product = None if node is None else product_of(node)
     places: tuple[int, ...] = () if product is None else product.factors
+    most = 1
     if node is None:
         node = stored_among(nodes)
-        places = (0,) if node is not None and is_scan(node) and node is not nodes[-1] else ()
+        if node is not None and is_attention(node):
+            places, most = (0, 1, 2), 3
+        elif node is not None and is_scan(node) and node is not nodes[-1]:
+            places = (0,)
     if node is None:
-        return None
+        return ()
     inside = {id(one) for one in nodes}
+    found: list[Head] = []
     for place in places:
         own = node.operands[place]
-        if isinstance(own, Value) and own.node is not None and id(own.node) in inside:
+        if len(found) < most and isinstance(own, Value) and id(own.node) in inside:
             needed = {id(own.node)}
             for one in reversed(nodes):
                 if id(one) in needed:
@@ -155,8 +166,8 @@ def head_of(nodes: Sequence[Node]) -> Head | None:
                         for value in one.operands
                         if isinstance(value, Value) and id(value.node) in inside
                     }
-            return Head(node, place, tuple(one for one in nodes if id(one) in needed))
-    return None
+            found.append(Head(node, place, tuple(one for one in nodes if id(one) in needed)))
+    return tuple(found)
 
 
 def first_of(head: Head) -> Value | None:
@@ -188,6 +199,9 @@ def _head_obstacle(nodes: Sequence[Node], head: Head) -> str:
                 return f"{node.spec.name} reads it, and {one.spec.name}"
     if not own.type.size or first_of(head) is None:
         return f"{node.spec.name} reads it"
+    if is_attention(node):
+        dtype = own.type.dtype
+        return "" if dtype in _ATTENDED else f"{node.spec.name} reads it as {dtype}"
     if product is None:
         return ""
     other = node.operands[sum(product.factors) - head.place]
@@ -224,11 +238,11 @@ def obstacle(nodes: Sequence[Node], root: Node) -> str:
         one for one in nodes if product_of(one) is not None or places_of(one) is not None
     )
     if others:
-        return "a launch has one product of matrices, convolution or scan"
+        return "a launch has one product of matrices, convolution, scan or attention"
     if node is root and is_read_through(nodes, root):
         return ""
-    head = head_of(nodes)
-    if head is not None:
+    heads = heads_of(nodes)
+    for head in heads:
         why = _head_obstacle(nodes, head)
         if why:
             return why
@@ -241,7 +255,7 @@ def obstacle(nodes: Sequence[Node], root: Node) -> str:
     if inside:
         return f"{node.spec.name} reads it"
     if node is root:
-        return f"{node.spec.name} ends it" if head is None else ""
+        return "" if heads else f"{node.spec.name} ends it"
     if root.plan.outputs[0].shape != node.plan.outputs[0].shape or not node.plan.launches:
         return f"its shape is not that of {root.spec.name}"
     return ""

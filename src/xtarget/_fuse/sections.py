@@ -20,7 +20,7 @@ from ..spec import Input, Launch, Scalar, ScalarType
 from .expansions import expansion_of
 from .nodes import Node, Number, Value, View
 from .picks import pick_of
-from .products import first_of, head_of, product_among, product_of
+from .products import Head, first_of, heads_of, product_among, product_of
 from .stored import is_read_through, places_of, stored_among
 
 __all__ = [
@@ -85,8 +85,7 @@ class Section:
         """The section's arguments: arrays from outside and the function's numbers, each with the
         dtype in which it is given."""
         heads = self.heads()
-        head = head_of(self.nodes)
-        made = () if head is None else head.nodes
+        made = {node for head in heads_of(self.nodes) for node in head.nodes}
         nodes = [node for node in self.nodes if node not in made]
         return [*heads.values(), *self._given(nodes, heads)]
 
@@ -113,12 +112,9 @@ class Section:
                     found.setdefault((source, what, own.views), (own, own.type.dtype))
         return list(found.values())
 
-    def of_head(self) -> list[tuple[Value | Number, str]]:
-        """What a factor of the section's product, or what its scan reads, is made of, an array of
-        its shape first."""
-        head = head_of(self.nodes)
-        if head is None:
-            return []
+    def of_head(self, head: Head) -> list[tuple[Value | Number, str]]:
+        """What a factor of the section's product, or what else its kernel reads, is made of, an
+        array of its shape first."""
         given, own = self._given(head.nodes), first_of(head)
         if own is None:
             return given
@@ -162,14 +158,14 @@ class Section:
     ) -> dict[tuple[Node, int], tuple[Value | Number, str]]:
         """A node's arrays, and behind them what else one of them is made of."""
         found: dict[tuple[Node, int], tuple[Value | Number, str]] = {}
-        head, others = head_of(self.nodes), self.of_head()
+        made = {head.place: self.of_head(head) for head in heads_of(self.nodes)}
         for place in places:
             own = node.operands[place]
             assert isinstance(own, Value)
-            made = head is not None and head.place == place and len(others) > 0
-            found[node, place] = others[0] if made else (own, own.type.dtype)
+            found[node, place] = made[place][0] if made.get(place) else (own, own.type.dtype)
+        others = [one for of_place in made.values() for one in of_place[1:]]
         # no operand of the node has such a place
-        return found | {(node, -place): one for place, one in enumerate(others[1:], 1)}
+        return found | {(node, -place): one for place, one in enumerate(others, 1)}
 
 
 def _same_array(one: Value | Number, other: Value) -> bool:
@@ -224,7 +220,7 @@ def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
     first = len(section.heads())
     # `a` is what a convolution or a scan gives, as it is of a product of two
     before = 2 if section.stored() or section.factors() else first
-    head = head_of(section.nodes)
+    made_before = {node for head in heads_of(section.nodes) for node in head.nodes}
     letters = {
         _name(own, dtype): LETTERS[number - first + before]
         for number, (own, dtype) in enumerate(section.arguments())
@@ -234,7 +230,7 @@ def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
     steps: list[Step | Fold] = []
     taken = iter(LETTERS[::2])
     for node in section.nodes:
-        if head is not None and node in head.nodes:
+        if node in made_before:
             continue
         if pick_of(node) is not None:
             values[id(node)] = next(taken), ()
@@ -254,14 +250,12 @@ def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
     return text_of(steps), tuple(int(values[id(node)][0]) for node, _ in section.also)
 
 
-def text_of_head(section: Section) -> str:
-    """What makes a factor of the section's product, or what its scan reads, as a device function of
-    `Section.of_head`."""
-    head = head_of(section.nodes)
-    assert head is not None
+def text_of_head(section: Section, head: Head) -> str:
+    """What makes a factor of the section's product, or what else its kernel reads, as a device
+    function of `Section.of_head`."""
     letters = {
         _name(own, dtype): letter
-        for letter, (own, dtype) in zip(LETTERS, section.of_head(), strict=False)
+        for letter, (own, dtype) in zip(LETTERS, section.of_head(head), strict=False)
     }
     values: dict[int, Operand] = {}
     steps: list[Step | Fold] = []

@@ -3,7 +3,8 @@
 `file:kernel(file:function)` is the kernel whose global `operator` is that function. It goes by the
 function's name: in binaries, in profilers, in the cache. The function may be made of others
 (`composed`). `file:kernel[steps]` and `file:kernel(steps)[steps]` are kernels whose global `before`
-is what the steps in brackets make.
+is what the steps in brackets make; `[name=steps]` stands for the global of that name, and there may
+be several.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from .._values.types import KernelSource, SourceText
 __all__ = ["applied", "parts_of"]
 
 _FORM = re.compile(r"([\w.]+:\w+)\(([\w.]+:\w+(?:\(.*>\w+)?)\)")
-_BEFORE = re.compile(r"([\w.]+:\w+(?:\(.*>\w+\))?)\[([\w.]+:\w+\([^\[\]]*>\w+)\]")
+_BEFORE = re.compile(
+    r"([\w.]+:\w+(?:\(.*>\w+\))?(?:\[[^\[\]]*\])*)\[(?:(\w+)=)?([\w.]+:\w+\([^\[\]]*>\w+)\]"
+)
 #: The kernel's global in whose place the function comes.
 _OPERATOR, _FIRST = "operator", "before"
 #: Characters of a kernel's name that is made of two.
@@ -33,7 +36,7 @@ def parts_of(text: str) -> tuple[str, str, str] | None:
     it names a kernel alone."""
     match = _BEFORE.fullmatch(text)
     if match:
-        return match[1], match[2], _FIRST
+        return match[1], match[3], match[2] or _FIRST
     match = _FORM.fullmatch(text)
     return (match[1], match[2], _OPERATOR) if match else None
 
@@ -51,7 +54,7 @@ def applied(
     for source in (kernel, function):
         total.update(f"{len(source.name)}:{source.name}:{source.digest}:".encode())
     name = function.name
-    if place == _FIRST:
+    if place != _OPERATOR:
         total.update(place.encode())
         name = f"{name}_{kernel.name.removeprefix('fused_')}"[:_LONGEST]
     return KernelSource(
