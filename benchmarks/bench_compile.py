@@ -65,15 +65,16 @@ def language_requests(step: int) -> Iterator[tuple[str, CompileRequest]]:
         yield f"{name} (language)", request(spirv_kernels.CASES[name])
 
 
-def processor_seconds() -> float:
-    """Of this process and its child processes, those that still run included (Linux)."""
-    ticks = 0
-    children = Path(f"/proc/self/task/{os.getpid()}/children")
-    for pid in ("self", *(children.read_text().split() if children.exists() else ())):
+def processor_seconds(pid: str = "self") -> float:
+    """Of a process and of all that it has started, those that still run included (Linux)."""
+    try:
         # behind the name in brackets: utime, stime, cutime, cstime are fields 14 to 17
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+        children = [p.read_text().split() for p in Path(f"/proc/{pid}/task").glob("*/children")]
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended
+        return 0.0
+    own = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return own + sum(processor_seconds(child) for some in children for child in some)
 
 
 def measure(compiler: Any, target: Target, requests: list[tuple[str, CompileRequest]]) -> None:

@@ -7,13 +7,15 @@ import json
 import logging
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import loaded_kernels
@@ -27,6 +29,7 @@ import xtarget
 from xtarget import ArgumentError, Target, XTargetError
 from xtarget._bundle.builder.build import Order, Report, build
 from xtarget._children.frames import pack
+from xtarget._compile import units
 from xtarget._compile.units import compile_unit
 from xtarget._executors import asking, opening
 
@@ -222,11 +225,24 @@ def test_another_version_is_refused_with_both(
     assert not kept(tmp_path / "cache")
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BrokenExecutor("a process was killed"), "a process was killed"),
+        (CancelledError(), "it was shut down, or its scheduler is gone"),
+    ],
+    ids=["pool", "scheduler"],
+)
 def test_a_broken_executor_costs_its_unit_only(
-    library: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    library: Path,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    error: BaseException,
+    said: str,
 ) -> None:
     class Broken(ThreadPoolExecutor):
-        """As a pool of processes of which one was killed: nothing comes from it any more."""
+        """As a pool of processes of which one was killed, or as Dask's client that has lost its
+        scheduler: nothing comes from it any more."""
 
         units = 0
 
@@ -235,7 +251,7 @@ def test_a_broken_executor_costs_its_unit_only(
             if self.units == 1:
                 return super().submit(function, *args, **kw)
             done: Future[Any] = Future()
-            done.set_exception(BrokenExecutor("a process was killed"))
+            done.set_exception(error)
             return done
 
     with Broken(1) as executor, caplog.at_level(logging.WARNING, "xtarget"):
@@ -244,7 +260,7 @@ def test_a_broken_executor_costs_its_unit_only(
         )
     assert not report.errors
     assert report.compiled == report.variants == len(set(kept(tmp_path / "cache")))
-    assert "a process was killed" in caplog.text
+    assert said in caplog.text
     assert "by this machine" in caplog.text
 
 
@@ -270,6 +286,82 @@ def test_a_unit_whose_worker_is_lost_twice_is_the_only_loss(library: Path, tmp_p
     again = made(Order(("plain",), ("float32", "float16"), (SM_90,)), tmp_path / "a.xtb", None)
     assert again.compiled == len(report.errors)
     assert again.from_cache == report.compiled
+
+
+def test_a_worker_without_triton_is_refused(library: Path, tmp_path: Path) -> None:
+    class Bare(ThreadPoolExecutor):
+        """Its workers have no Triton."""
+
+        def submit(self, function: Callable[..., Any], /, *args: Any, **kw: Any) -> Future[Any]:
+            done: Future[Any] = Future()
+            with pytest.MonkeyPatch.context() as patch:
+                none = SimpleNamespace(fingerprint="")
+                patch.setattr(units.registry, "compiler", lambda vendor: none)
+                done.set_result(function(*args, **kw))
+            return done
+
+    with Bare(1) as executor, pytest.raises(XTargetError) as told:
+        made(Order(("plain",), ("float32",), (SM_90,)), tmp_path / "a.xtb", executor)
+    assert f"the worker on {socket.gethostname()} has no Triton" in str(told.value)
+    assert 'pip install "xtarget[compile]"' in str(told.value)
+
+
+@pytest.mark.parametrize(("module", "is_ours"), [("xtarget.late", True), ("numpy", False)])
+def test_what_a_worker_lacks_is_told(
+    library: Path, tmp_path: Path, module: str, is_ours: bool
+) -> None:
+    class Lacking(ThreadPoolExecutor):
+        def submit(self, function: Callable[..., Any], /, *args: Any, **kw: Any) -> Future[Any]:
+            done: Future[Any] = Future()
+            done.set_exception(ModuleNotFoundError(f"No module named {module!r}", name=module))
+            return done
+
+    with Lacking(1) as executor, pytest.raises(xtarget.CompileError, match=module) as told:
+        made(Order(("plain",), ("float32",), (SM_90,)), tmp_path / "a.xtb", executor)
+    assert ("has no such xtarget" in str(told.value)) == is_ours
+
+
+class Workerless(ThreadPoolExecutor):
+    """A cluster without workers, of which some come after that many looks."""
+
+    def __init__(self, come_after: int) -> None:
+        super().__init__(1)
+        self.looks, self.come_after = 0, come_after
+        self.there = threading.Event()
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kw: Any) -> Future[Any]:
+        def work() -> Any:
+            self.there.wait()
+            return function(*args, **kw)
+
+        return super().submit(work)
+
+    def without_workers(self) -> str:
+        self.looks += 1
+        if self.looks == self.come_after:
+            self.there.set()
+        return "" if self.there.is_set() else "the cluster has no workers. Start some"
+
+
+def test_workers_that_come_later_are_waited_for(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(asking, "_LOOK", 0.01)
+    with Workerless(3) as executor, caplog.at_level(logging.WARNING, "xtarget"):
+        report = made(Order(("plain",), ("float32",), (SM_90,)), tmp_path / "a.xtb", executor)
+    assert report.compiled == report.variants
+    assert caplog.text.count("the cluster has no workers. Start some; they are waited for") == 1
+
+
+def test_workers_that_never_come_are_not_waited_for_for_ever(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "_LOOK", 0.01)
+    monkeypatch.setattr(asking, "_WORKERLESS", 0.05)
+    with Workerless(10**9) as executor:
+        with pytest.raises(XTargetError, match=r"Start some, and do it again: none came in 0\.05"):
+            made(Order(("plain",), ("float32",), (SM_90,)), tmp_path / "a.xtb", executor)
+        executor.there.set()
 
 
 def test_a_warmup_asks_an_executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -341,6 +433,49 @@ def test_a_library_that_is_missing_is_named(
         pytest.raises(XTargetError, match=rf'pip install "xtarget\[{extra}\]"'),
         opening.opened(name),
     ):
+        pass
+
+
+@pytest.mark.parametrize("address", ["nonsense", "http://127.0.0.1:80", "tcp://127.0.0.1"])
+def test_what_is_no_address_of_dask_is_not_tried(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    distributed = pytest.importorskip("distributed")
+    monkeypatch.setattr(distributed, "Client", None)
+    with (
+        pytest.raises(XTargetError, match=f"no Dask scheduler at {address}: "),
+        opening.opened(f"dask:{address}"),
+    ):
+        pass
+
+
+def test_a_dask_worker_without_xtarget_is_named() -> None:
+    """It would end by the first unit, without a word to who asks."""
+    found = {"tcp://one:1": asking.versions, "tcp://two:2": ModuleNotFoundError("No xtarget")}
+    client = SimpleNamespace(run=lambda function, name, on_error: found)
+    with pytest.raises(XTargetError, match=r"worker tcp://two:2 has no xtarget .*pip install"):
+        opening._check_dask_workers(client)
+
+
+def test_an_address_of_ray_where_nobody_listens_is_said_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ray itself tries for minutes."""
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
+    with (
+        pytest.raises(XTargetError, match=r"no Ray cluster at 127\.0\.0\.1:9: .*`ray start"),
+        opening.opened("ray:127.0.0.1:9"),
+    ):
+        pass
+
+
+def test_one_rank_of_mpi_has_no_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = SimpleNamespace(COMM_WORLD=SimpleNamespace(Get_size=lambda: 1))
+    core = SimpleNamespace(SharedPool=object())
+    futures = SimpleNamespace(MPIPoolExecutor=None, _core=core)
+    monkeypatch.setitem(sys.modules, "mpi4py", SimpleNamespace(MPI=world, futures=futures))
+    monkeypatch.setitem(sys.modules, "mpi4py.futures", futures)
+    with pytest.raises(XTargetError, match="two ranks or more"), opening.opened("mpi"):
         pass
 
 

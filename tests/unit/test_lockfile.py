@@ -32,7 +32,7 @@ def locked(
     path = tmp_path / "xtarget.lock"
     code, output, errors = here(capsys, "lock", "-o", str(path))
     assert code == 0, errors
-    assert output == f"{path}: 1 binaries of 1 kernels for cpu:spirv64\n"
+    assert output == f"{path}: 1 binary of 1 kernel for cpu:spirv64\n"
     monkeypatch.setenv("XTARGET_LOCK", str(path))
     monkeypatch.setattr(loading, "_loaded", lambda *given: "loaded")
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -155,6 +156,54 @@ def test_check_loads_what_is_for_a_device_and_says_what_is_refused(
     code, output, _ = here(capsys, "cache", "check")
     assert code == 1
     assert "no entry is for amd:gfx942" in output
+
+
+@pytest.mark.parametrize("command", ["export --oci new", "check", "lock"])
+def test_a_choice_of_nothing_says_what_there_is(
+    command: str, layout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = command.split() if command == "lock" else ["cache", *command.split()]
+    for chosen, near in (("--kernel ad", " (there is add)"), ("--target amd", "")):
+        code, _, errors = here(capsys, *words, *chosen.split())
+        assert code == 1
+        said = f"the kernels for cpu:spirv64, nvidia:sm_90 in .*cache, {chosen} chooses none"
+        assert re.search(said, " ".join(errors.split()))
+        assert near in errors
+
+
+@pytest.mark.parametrize("command", ["export --oci new", "check", "lock"])
+def test_a_cache_that_cannot_be_read_is_not_empty(
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    use_cache(tmp_path / "file", monkeypatch)
+    words = command.split() if command == "lock" else ["cache", *command.split()]
+    code, _, errors = here(capsys, *words)
+    assert code == 1
+    assert "cannot be looked at" in errors
+
+
+@pytest.mark.parametrize("tag", ["", "a b", "a:b", "-x", "x" * 129])
+def test_a_tag_that_no_registry_takes_is_refused(
+    tag: str, layout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("--oci", str(tmp_path / "second"), f"--tag={tag}")
+    code, _, errors = here(capsys, "cache", "export", *words)
+    assert code == 1
+    assert "no tag of an image" in errors
+    assert not (tmp_path / "second").exists()
+
+
+def test_an_image_is_not_written_into_a_file(
+    layout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "thesis.tex").write_text("mine")
+    code, _, errors = here(capsys, "cache", "export", "--oci", str(tmp_path / "thesis.tex"))
+    assert code == 1
+    assert "thesis.tex is a file" in errors
 
 
 def test_layers_are_packed_by_zstd_where_that_is_asked_for(

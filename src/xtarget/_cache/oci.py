@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import re
 import tarfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,12 +28,12 @@ from .._artifacts.entry import (
 from .._artifacts.signatures import Trust
 from .._system import files
 from .._system.output import write_output
-from .._values.errors import XTargetError
+from .._values.errors import XTargetError, shortened
 from .._values.types import Target
 from .._values.value_classes import value_class
 from .compression import pack, unpack
 
-__all__ = ["BUNDLES", "CACHE", "Layer", "entries_in", "layer_of", "write_layout"]
+__all__ = ["BUNDLES", "CACHE", "Layer", "check_tag", "entries_in", "layer_of", "write_layout"]
 
 #: Folders of an unpacked image.
 CACHE, BUNDLES = "xtarget/cache", "xtarget/bundles"
@@ -41,6 +42,8 @@ CONTENT = "dev.xtarget.content"
 _MEDIA = "application/vnd.oci.image"
 _MOST_JSON = 4 << 20
 _MOST_LAYER = 1 << 30
+#: What registries take (OCI distribution specification 1.0, pulling manifests).
+_TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}", re.ASCII)
 
 
 @value_class(frozen=True, slots=True)
@@ -100,6 +103,17 @@ def _json(value: Any) -> bytes:
     return json.dumps(value, indent=1, sort_keys=True).encode()
 
 
+def check_tag(tag: str) -> None:
+    """Raises:
+    XTargetError: no registry would take it.
+    """
+    if _TAG.fullmatch(tag) is None:
+        raise XTargetError(
+            f"{shortened(tag)} is no tag of an image. Write up to 128 letters, digits, `_`, `.` "
+            "and `-`, the first a letter, a digit or `_`: v1, for example."
+        )
+
+
 def write_layout(folder: Path, layers: Sequence[Layer], tag: str, version: str) -> None:
     """Write an image layout.
 
@@ -110,6 +124,8 @@ def write_layout(folder: Path, layers: Sequence[Layer], tag: str, version: str) 
     Raises:
         XTargetError: the folder has something else, or cannot be written.
     """
+    if folder.exists() and not folder.is_dir():
+        raise XTargetError(f"{folder} is a file. Name the folder that the image is written into.")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / "oci-layout").is_file():
         raise XTargetError(
             f"{folder} is not empty and no OCI image layout. Name a new folder, or remove what is "

@@ -6,6 +6,7 @@ import itertools
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
+from difflib import get_close_matches
 from typing import Any
 
 import xtarget
@@ -31,6 +32,7 @@ __all__ = [
     "clear_entries",
     "explain_call",
     "list_entries",
+    "none_chosen",
     "prune_entries",
     "show_stats",
     "verify_entries",
@@ -52,6 +54,39 @@ def chosen_entries(given: Mapping[str, Any]) -> Chosen:
             "--newer has to be a longer time than --older."
         )
     return Chosen(**{**given, "target": target})
+
+
+def none_chosen(given: Mapping[str, Any], what: str, more: str = "") -> XTargetError:
+    """The error about a choice that leaves nothing of the cache.
+
+    Args:
+        what: could not be done, as the begin of the sentence.
+        more: a way out where the cache is empty, beside those that fill it.
+
+    Raises:
+        XTargetError: the cache cannot be read.
+    """
+    cache = default_cache()
+    there: list[dict[str, Any]] = []
+    for store in cache.stores:
+        explain.check_readable(store)
+        there.extend(shown for _, shown in explain.entries(store, Chosen()))
+    there = [shown for shown in there if shown["kind"] == "artifact"]
+    if not there:
+        return XTargetError(
+            f"{what}: {cache.root} has no compiled kernels. Run the program once, or xtarget "
+            f"warmup{more}."
+        )
+    asked = [f"--{name} {given[name]}" for name in ("target", "kernel") if given[name] is not None]
+    asked += [f"--{name}" for name in ("older", "newer") if given[name] is not None]
+    names = {str(shown["kernel"]) for shown in there}
+    near = get_close_matches(str(given["kernel"]), names, 1) if given["kernel"] else []
+    return XTargetError(
+        f"{what}: of the kernels for "
+        f"{', '.join(sorted({str(shown['target']) for shown in there}))} in {cache.root}, "
+        f"{' '.join(asked)} chooses none{f' (there is {near[0]})' if near else ''}. "
+        "`xtarget cache ls` lists them."
+    )
 
 
 def format_age(seconds: float) -> str:

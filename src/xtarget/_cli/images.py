@@ -19,7 +19,7 @@ from .._system import files
 from .._values.errors import XTargetError
 from .._values.types import Artifact, Target
 from .base import echo
-from .cache import chosen_entries
+from .cache import chosen_entries, none_chosen
 from .listing import format_bytes
 from .tables import echo_wrapped, print_table
 
@@ -39,9 +39,10 @@ def export_entries(
     """Write an image layout of the cache's own entries and of bundles.
 
     Raises:
-        XTargetError: nothing was chosen, the folder cannot be written, or the compression is not
-            installed.
+        XTargetError: nothing was chosen, the folder cannot be written, the tag is none, or the
+            compression is not installed.
     """
+    oci.check_tag(tag)
     members: dict[str, list[tuple[str, bytes]]] = {}
     for place, entry in _intact(default_cache().own, given):
         at = f"{oci.CACHE}/v1/{place.target.vendor}/{place.target.arch}/{place.stem}"
@@ -56,10 +57,7 @@ def export_entries(
         inner = [(f"{oci.BUNDLES}/{path.name}", data)]
         layers.append(oci.layer_of(path.name, inner, compression))
     if not layers:
-        raise XTargetError(
-            f"there is nothing to export: {default_cache().root} has no such entry. Run the "
-            "program once, or xtarget warmup, or name a bundle with --bundle."
-        )
+        raise none_chosen(given, "there is nothing to export", ", or name a bundle with --bundle")
     oci.write_layout(Path(folder), layers, tag, xtarget.__version__)
     sizes = [
         {
@@ -121,12 +119,20 @@ def import_entries(folder: str, as_json: bool) -> None:
 
 
 def check_entries(given: Mapping[str, Any], as_json: bool) -> bool:
-    """True if each device here has entries, and loads all that are for it."""
+    """True if each device here has entries, and loads all that are for it.
+
+    Raises:
+        XTargetError: nothing was chosen, or the cache cannot be read.
+    """
     made = [
         (place.kernel, entry.artifact())
         for store in default_cache().stores
         for place, entry in _intact(store, given)
     ]
+    if not made and any(given[name] is not None for name in ("target", "kernel", "older", "newer")):
+        raise none_chosen(given, "there is nothing to check")
+    for store in default_cache().stores:
+        explain.check_readable(store)
     found = [
         _on_device(info.name, made) for report in registry.probe_all() for info in report.devices
     ]
@@ -139,7 +145,10 @@ def check_entries(given: Mapping[str, Any], as_json: bool) -> bool:
         for text in one["refused"]:
             echo_wrapped(f"  {text}")
         if not one["fitting"]:
-            echo(f"  no entry is for {one['target']}")
+            echo_wrapped(
+                f"  no entry is for {one['target']}: run the program here once, or xtarget warmup, "
+                "or bring entries by xtarget cache import"
+            )
     if others and not as_json:
         echo_wrapped(f"No device here is for {', '.join(others)}.")
     return bool(found) and all(one["fitting"] and not one["refused"] for one in found)

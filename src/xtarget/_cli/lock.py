@@ -14,9 +14,8 @@ from .._artifacts.lockfile import Locked, text_of, tools_of
 from .._bundle import reader
 from .._cache import default_cache, explain
 from .._system.output import write_output
-from .._values.errors import XTargetError
 from .base import echo
-from .cache import chosen_entries
+from .cache import chosen_entries, none_chosen
 from .tables import echo_wrapped
 
 __all__ = ["write_lock"]
@@ -35,20 +34,17 @@ def write_lock(
     for path in bundles:
         found.update(_of_bundle(Path(path)))
     if not found:
-        raise XTargetError(
-            f"there is nothing to lock: {default_cache().root} has no such binary. Run the program "
-            "once, or xtarget warmup, or name a bundle with --bundle."
-        )
+        raise none_chosen(given, "there is nothing to lock", ", or name a bundle with --bundle")
     write_output(Path(output), text_of(found, tools, xtarget.__version__))
     targets = sorted({one.target for one in found})
     if as_json:
         facts = {"path": output, "binaries": len(found), "targets": targets, "tools": sorted(tools)}
         echo(json.dumps(facts))
         return
-    kernels = {one.kernel for one in found}
-    echo_wrapped(
-        f"{output}: {len(found)} binaries of {len(kernels)} kernels for {', '.join(targets)}"
-    )
+    kernels = len({one.kernel for one in found})
+    binaries = "1 binary" if len(found) == 1 else f"{len(found)} binaries"
+    of = "1 kernel" if kernels == 1 else f"{kernels} kernels"
+    echo_wrapped(f"{output}: {binaries} of {of} for {', '.join(targets)}")
 
 
 def _of_cache(given: Mapping[str, Any], tools: dict[str, str]) -> Iterator[Locked]:

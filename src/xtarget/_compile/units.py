@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
@@ -164,7 +165,13 @@ def compile_unit(data: bytes) -> bytes:
 
 def _compile(header: dict[str, Any], parts: list[bytes]) -> Frame:
     target = Target.parse(header["question"]["target"])
-    if registry.compiler(target.vendor).fingerprint != header["toolchain"]:
+    here = registry.compiler(target.vendor).fingerprint
+    if not here and header["toolchain"]:
+        from ..targets._triton.importing import INSTALL
+
+        why = f"the worker on {socket.gethostname()} has no Triton. Install it there: {INSTALL}"
+        return {"refused": why}, []
+    if here != header["toolchain"]:
         return other_tools("a worker", target, "and set the same variables of Triton"), []
     asked_for = laid_question(header, parts)
     if isinstance(asked_for, str):

@@ -6,8 +6,10 @@ A unit that a lost worker had is asked once more; then it is lost, and the other
 from __future__ import annotations
 
 import hashlib
+import logging
 import socket
 import sys
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
@@ -30,6 +32,9 @@ __all__ = ["Lost", "answer", "answered", "answers", "asked", "versions", "whole"
 _AHEAD = 256
 #: How often a unit is asked whose worker was lost.
 _TRIES = 2
+#: Seconds without an answer after which it is looked whether there are workers, and seconds for
+#: which none are waited for: a cluster may start its first ones when it is asked.
+_LOOK, _WORKERLESS = 5.0, 300.0
 
 
 @value_class(frozen=True, slots=True)
@@ -110,10 +115,12 @@ def answers(
         unit: makes a unit when its turn comes; a unit that cannot be made is lost.
 
     Raises:
-        XTargetError: a worker refuses, because it is another version.
+        XTargetError: a worker refuses, because it is another version; there are no workers, and
+            none come.
     """
     todo, tries = deque(range(count)), Counter[int]()
     running: dict[Future[bytes], tuple[int, str]] = {}
+    workers = _Workers(executor)
     broken = ""
     try:
         while todo or running:
@@ -136,13 +143,15 @@ def answers(
                     yield todo.popleft(), Lost(broken, True)
             if not running:
                 continue
-            for future in wait(running, return_when=FIRST_COMPLETED).done:
+            done = wait(running, timeout=_LOOK, return_when=FIRST_COMPLETED).done
+            workers.look(bool(done))
+            for future in done:
                 index, digest = running.pop(future)
                 tries[index] += 1
                 try:
                     result = future.result()
                 except (Exception, CancelledError) as error:  # whatever an executor raises
-                    if isinstance(error, BrokenExecutor):
+                    if isinstance(error, BrokenExecutor | CancelledError):  # we cancel none here
                         broken = _said(error)
                         yield index, Lost(broken, True)
                     elif tries[index] < _TRIES:
@@ -154,6 +163,31 @@ def answers(
     finally:  # also when the caller has enough
         for future in running:
             future.cancel()
+
+
+class _Workers:
+    """Whether an executor has any; `without_workers` of those that `opening` opens says it."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._missing: Callable[[], str] | None = getattr(executor, "without_workers", None)
+        self._since = 0.0
+
+    def look(self, answered: bool) -> None:
+        """Warn of a lack of workers when it begins.
+
+        Raises:
+            XTargetError: it lasts.
+        """
+        why = "" if answered or self._missing is None else self._missing()
+        if not why:
+            self._since = 0.0
+        elif not self._since:
+            self._since = time.monotonic()
+            logging.getLogger("xtarget").warning(
+                "%s; they are waited for, for %g s at most.", why, _WORKERLESS
+            )
+        elif time.monotonic() - self._since > _WORKERLESS:
+            raise XTargetError(f"{why}, and do it again: none came in {_WORKERLESS:g} s.")
 
 
 def answered(result: object, digest: str) -> Frame | Lost:
@@ -179,7 +213,12 @@ def answered(result: object, digest: str) -> Frame | Lost:
 
 
 def _said(error: BaseException) -> str:
+    if isinstance(error, CancelledError):
+        return "it was shut down, or its scheduler is gone"
     text = f"{type(error).__name__}: {shortened_text(str(error), 300)}".rstrip(": ")
-    if isinstance(error, ModuleNotFoundError | AttributeError):
+    package = __name__.partition(".")[0]
+    if isinstance(error, AttributeError) or (
+        isinstance(error, ModuleNotFoundError) and str(error.name).partition(".")[0] == package
+    ):
         return f"{text} (the worker has no such xtarget: install this version there)"
     return text

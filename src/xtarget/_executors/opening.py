@@ -7,11 +7,14 @@ bytes, so that nothing of a caller's program is pickled.
 from __future__ import annotations
 
 import contextlib
+import pkgutil
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
-from .._values.errors import ArgumentError, XTargetError
+from .._values.errors import ArgumentError, XTargetError, shortened_text
+from .asking import versions
 
 __all__ = ["NAMES", "Given", "checked", "opened"]
 
@@ -21,6 +24,13 @@ Given = Executor | str | None
 #: How the names are written.
 NAMES = "processes, dask:ADDRESS, ray:ADDRESS or mpi"
 _CONNECT_SECONDS = 30.0
+_NO_DASK_WORKER = (
+    "the Dask scheduler at {address} has no workers. Start some with `dask worker {address}`"
+)
+_NO_RAY_WORKER = (
+    "no machine of the Ray cluster has a processor for tasks. Start workers with "
+    "`ray start --address=ADDRESS`"
+)
 
 
 def checked(given: Any) -> None:
@@ -74,17 +84,49 @@ def _missing(name: str, extra: str, error: ImportError) -> XTargetError:
 def _dask(address: str) -> Iterator[Executor]:
     try:
         from distributed import Client
+        from distributed.comm import get_address_host_port
     except ImportError as error:
         raise _missing("dask", "dask", error) from error
     try:
+        # a client that is given no address at all tries for minutes, and fails once more at its end
+        with contextlib.suppress(NotImplementedError):  # an address without host and port
+            get_address_host_port(address)
         client = Client(address, timeout=_CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:  # TimeoutError is an OSError
         raise XTargetError(
-            f"there is no Dask scheduler at {address}: {error}. Start one with `dask scheduler` "
-            "and workers with `dask worker ADDRESS`, and give the address that it prints."
+            f"there is no Dask scheduler at {address}: {_said(error)}. Start "
+            "one with `dask scheduler` and workers with `dask worker ADDRESS`, and give the "
+            "address that it prints."
         ) from error
-    with client, client.get_executor(pure=False) as executor:
-        yield executor
+
+    def without_workers() -> str:
+        try:
+            there = bool(client.nthreads())
+        except (OSError, RuntimeError):  # the scheduler is gone: what it was asked for says so
+            return ""
+        return "" if there else _NO_DASK_WORKER.format(address=address)
+
+    with client:
+        _check_dask_workers(client)
+        with client.get_executor(pure=False) as executor:
+            yield _OfCluster(executor.submit, without_workers)
+
+
+def _check_dask_workers(client: Any) -> None:
+    """Ask for a function of xtarget's: a worker that is given a task of a module that it lacks
+    ends, and nobody is told why.
+
+    Raises:
+        XTargetError: a worker has no xtarget.
+    """
+    function = f"{__package__}.asking:versions"  # pickled by its name
+    for worker, found in client.run(pkgutil.resolve_name, function, on_error="return").items():
+        if isinstance(found, ImportError | AttributeError):
+            here = versions()["xtarget"]
+            raise XTargetError(
+                f"the Dask worker {worker} has no xtarget that works ({found}). Install it where "
+                f"that worker runs: pip install xtarget=={here}"
+            )
 
 
 @contextlib.contextmanager
@@ -96,42 +138,77 @@ def _ray(address: str) -> Iterator[Executor]:
     mine = not ray.is_initialized()
     if mine:
         try:
+            _check_listens(address)
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
-        except (ConnectionError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError) as error:
             raise XTargetError(
-                f"there is no Ray cluster at {address}: {error}. Start one with `ray start --head`,"
-                " and give the address that it prints, or ray:auto on a machine of it."
+                f"there is no Ray cluster at {address}: {_said(error)}. Start one with "
+                "`ray start --head`, and give the address that it prints, or ray:auto on a machine "
+                "of it."
             ) from error
+
+    def submit(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = ray.remote(function).remote(*args, **kwargs).future()
+        return future
+
+    def without_workers() -> str:
+        # a task takes one of the processors that the cluster's machines say they have
+        return "" if ray.cluster_resources().get("CPU", 0) >= 1 else _NO_RAY_WORKER
+
     try:
-        yield _RayTasks(ray)
+        yield _OfCluster(submit, without_workers)
     finally:
         if mine:
             ray.shutdown()
 
 
-class _RayTasks(Executor):
-    """Ray's tasks by the interface of an executor; Ray itself makes the futures."""
+def _check_listens(address: str) -> None:
+    """Connect to `host:port`: Ray tries for minutes, and writes of each try to the standard error.
 
-    def __init__(self, ray: Any) -> None:
-        self._ray = ray
+    Raises:
+        OSError: nobody listens there.
+    """
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _CONNECT_SECONDS).close()
+
+
+def _said(error: Exception) -> str:
+    return shortened_text(str(error), 300).rstrip(".")
+
+
+class _OfCluster(Executor):
+    """Tasks of a cluster by the interface of an executor; its library makes the futures.
+
+    Args:
+        submit: is `Executor.submit`.
+        without_workers: says as a sentence that the cluster has no workers; it has some: nothing.
+    """
+
+    def __init__(
+        self, submit: Callable[..., Future[Any]], without_workers: Callable[[], str]
+    ) -> None:
+        self._submit = submit
+        self.without_workers = without_workers
 
     def submit(self, function: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]:
-        future: Future[_T] = self._ray.remote(function).remote(*args, **kwargs).future()
-        return future
+        return self._submit(function, *args, **kwargs)
 
 
 @contextlib.contextmanager
 def _mpi(_: str) -> Iterator[Executor]:
     try:
+        from mpi4py import MPI
         from mpi4py.futures import MPIPoolExecutor, _core
     except (ImportError, RuntimeError) as error:  # the second: there is no MPI library
         raise _missing("mpi", "mpi", ImportError(str(error))) from error
     # set by `python -m mpi4py.futures`, and told by nothing public: without it, every rank would
     # ask, and the executor would try to start further processes
-    if getattr(_core, "SharedPool", None) is None:
+    if getattr(_core, "SharedPool", None) is None or MPI.COMM_WORLD.Get_size() == 1:
         raise XTargetError(
-            "the executor mpi has no workers. Start the program with `mpiexec -n 4 python -m "
-            "mpi4py.futures -m xtarget ...`: rank 0 asks, and the others work."
+            "the executor mpi has no workers. Start the program with two ranks or more, for "
+            "example `mpiexec -n 4 python -m mpi4py.futures -m xtarget ...`: rank 0 asks, and the "
+            "others work."
         )
     with MPIPoolExecutor() as executor:
         yield executor

@@ -61,6 +61,9 @@ class RegisteredKernel:
 
 _lock = Lock()
 _kernels: dict[str, RegisteredKernel] = {}
+#: Of each operator that has some, the names of its other implementations in the order in which they
+#: came: every plan asks. What is no member of `_kernels` is not there any more.
+_implementations: dict[str, dict[str, None]] = {}
 #: The family of each kernel of our own library, whose files are imported when one is looked up. A
 #: kernel of `_kernels` stands before one that is only listed here.
 _listed: dict[str, str] = {}
@@ -224,7 +227,7 @@ def _load_family(family: str) -> None:
         for given in library.family(family):
             spec = variants.named(given, given.name) if given.impl else given
             if spec.name not in _kernels:
-                _kernels[spec.name] = RegisteredKernel(spec, library.source, str(folder), True)
+                _take(RegisteredKernel(spec, library.source, str(folder), True))
 
 
 @cache
@@ -269,7 +272,7 @@ def register(
         else:
             _tell_replaced(spec.name, origin, function)
         known = [name for name in (spec.name, *spec.aliases) if is_registered(name)]
-        _kernels[spec.name] = RegisteredKernel(spec, source, origin, fixed, function)
+        _take(RegisteredKernel(spec, source, origin, fixed, function))
         for added in on_added:
             added(spec.name)
         _tell(spec.name, spec.aliases, known)
@@ -324,13 +327,24 @@ def _add_own(name: str) -> None:
     assert kernel is not None
     alone = variants.asked(name, variants.OWN)
     spec = replace(kernel.spec, name=alone, impl=variants.OWN, aliases=())
-    _kernels.setdefault(alone, replace(kernel, spec=spec))
+    with _lock:
+        if alone not in _kernels:
+            _take(replace(kernel, spec=spec))
+
+
+def _take(kernel: RegisteredKernel) -> None:
+    """Make a kernel the one of its name."""
+    name = kernel.spec.name
+    _kernels[name] = kernel
+    operator, apart, _ = name.partition(variants.SEPARATOR)
+    if apart:
+        _implementations.setdefault(operator, {})[name] = None
 
 
 def others(name: str) -> list[RegisteredKernel]:
     """The other implementations of an operator that are registered."""
-    start = f"{name}{variants.SEPARATOR}"
-    return [kernel for known, kernel in list(_kernels.items()) if known.startswith(start)]
+    found = map(_kernels.get, tuple(_implementations.get(name, ())))
+    return [kernel for kernel in found if kernel is not None]
 
 
 def torch_call(name: str) -> Any:

@@ -12,7 +12,7 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .intervals import Bounds, Made, Range, interval, through
@@ -233,6 +233,26 @@ class Tracer:
         return found + [
             f"{self._written(a)} {how} {self._written(b)}" for how, a, b in self._between
         ]
+
+    def reached(self, names: Iterable[str]) -> set[str]:
+        """The symbols and operations that these and the guards are made of, by name; not the guard
+        that a symbol is not 0, which is every array's that is not empty."""
+        todo: list[Operand] = [*names]
+        todo += [
+            name
+            for name, known in self._ranges.items()
+            if self._needed(name, known)
+            and (name in self._how or known.high is not None or known.never or known.low != 1)
+        ]
+        todo += [one for _, *both in self._between for one in both]
+        found: set[str] = set()
+        while todo:
+            name = todo.pop()
+            if type(name) is str and name not in found:
+                found.add(name)
+                if name in self._how:
+                    todo += self._how[name][1]
+        return found
 
     def failing(self, values: Sequence[int]) -> list[str]:
         """The guards that do not hold for other values of the symbols.

@@ -18,7 +18,7 @@ from ..._launch.specializing import Slot, requests
 from ..._launch.staging import pattern_of
 from ..._system.signals import raised_by_handler
 from ..._values.programs import Flat, Program
-from ..._values.symbols import SymInt, Tracer
+from ..._values.symbols import SymInt, Tracer, peek
 from ..._values.types import Artifact, CompileRequest, Target
 from ..._values.value_classes import value_class
 from ..._values.vendors import traits
@@ -40,6 +40,7 @@ from ..calls import (
 from . import classes
 from .classes import BuiltCall, Class, KnownCall, cases, relaid
 from .option_texts import option_text, option_texts
+from .unread import unread
 
 __all__ = ["call_records"]
 
@@ -91,6 +92,13 @@ def call_records(
                     if out == "C":
                         for more in _alike(kernel, args):
                             forms.add(more, options, (), classes.COMPUTE_UNITS[-1])
+                if forms.unread:
+                    incomplete(
+                        f"{kernel.spec.name} of {dtype} for {target}: its plan never looks at the "
+                        f"lengths of {', '.join(forms.unread)}, and what it launches may read "
+                        "beyond them. C calls it with the lengths of its examples only. Compare "
+                        "them in the plan, and it takes others."
+                    )
                 if forms.refused:
                     incomplete(
                         f"{kernel.spec.name} of {dtype} for {target}: {len(forms.forms)} forms of "
@@ -161,6 +169,8 @@ class _Forms:
         self._functions: dict[tuple[str, ...], int] = {}
         self._made: list[Function] = []
         self._traced = 0
+        #: Inputs of whose lengths a plan looks at none: calls have those that were built for.
+        self.unread: dict[str, None] = {}
         #: Calls that were left because enough plans were traced.
         self.refused = 0
 
@@ -246,6 +256,12 @@ class _Forms:
             assert isinstance(outs[0], ArrayType)
             call = replace(call, out=outs[0])
         plan = planning.make_plan(kernel, call)
+        for place in unread(plan, types, tracer):
+            type_ = types[place]
+            assert isinstance(type_, ArrayType)
+            for length in type_.shape:
+                tracer.equal(length, peek(length))
+            self.unread.setdefault(kernel.spec.inputs[place].rstrip("?"))
         # libxtarget chooses among a class's binaries by what is aligned: no guards on that
         plain = replace(plan, launches=tuple(replace(one, aligned_by=()) for one in plan.launches))
         reached = requests(kernel, plain, types, [True] * len(types), [True] * len(outs))
