@@ -221,8 +221,9 @@ def panels(
     along a column, and from one to the next.
     """
     i, k, k_mask, column, column_mask, place = panel_part(
-        count, K, to_panel, to_k, to_matrix, WIDTH, PART, BLOCK_K
-    )
+        count, K, tl.program_id(2).to(K.dtype) * BLOCK_K, to_panel, to_k, to_matrix,
+        WIDTH, PART, BLOCK_K,
+    )  # fmt: skip
     own = beside(x, sx, xk, step, "whole", i, shape, k, column, k_mask, column_mask)
     made = before(*elements(
         own, g, h, None, None, sg, sh, None, None, gm, gk, hm, hk, 0, 0, 0, 0, G, H, None, None,

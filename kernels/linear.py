@@ -7,8 +7,8 @@ from .arithmetic import IN_TURN, accumulate, settled
 from .indexing import element, memory, offset, span
 from .tails import columns_of, elements
 
-#: Steps of BLOCK_K products that a sum of outer products adds one after the other.
-PRODUCTS: tl.constexpr = tl.constexpr(64)
+#: Outer products that are added one after the other; a multiple of every BLOCK_K.
+PRODUCTS: tl.constexpr = tl.constexpr(256)
 
 
 def of_pairs(total, x, z, _semantic=None):
@@ -176,57 +176,72 @@ def _product(
 
 @triton.jit
 def matmul_outer(
-    a, b, out, M, N, K, chunk, part, batch_shape, sa, sb, so, am, ak, bk, bn, om, on,
+    a, b, out, M, N, K, height, chunk, part, batch_shape, sa, sb, so, am, ak, bk, bn, om, on,
     DOT: tl.constexpr, T: tl.constexpr, GROUP_M: tl.constexpr, PANELS: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """`matmul` for devices without matrix units or shared memory: a sum of outer products, which
     keeps a tile of the result in registers and takes one element of `a` and one row of `b` at a
-    time. The sums have the order of `matmul`'s.
+    time. The sums have the order of `matmul`'s. A block makes up to `height` tiles, one below the
+    other; grid x is batch * columns of tiles * such blocks.
 
     PANELS: `b` comes from `panels`, in pieces of BLOCK_N columns; its strides mean nothing then.
     With integers for DOT and a T that is none, elements of `a` and `b` are words of two bfloat16
     that follow each other along K, `b`'s by `panels_of_pairs`; K and the strides count words.
     """
-    i, rm, rn, n_mask, total = _outer_tile(
-        a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn,
-        DOT, T, GROUP_M, PANELS, BLOCK_M, BLOCK_N, BLOCK_K,
-    )  # fmt: skip
+    i, tile_n, first, last = _outer_tiles(M, N, K, height, GROUP_M, BLOCK_M, BLOCK_N)
     p = out + tl.program_id(1).to(K.dtype) * part + offset(i, batch_shape, so)
-    stored(p, total, rm, rn, rm < M, n_mask, om, on)
+    for tile_m in range(first, last):
+        rm, rn, n_mask, total = _outer_tile(
+            a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn, i, tile_m, tile_n,
+            DOT, T, PANELS, BLOCK_M, BLOCK_N, BLOCK_K,
+        )  # fmt: skip
+        stored(p, total, rm, rn, rm < M, n_mask, om, on)
 
 
 @triton.jit
 def matmul_outer_then(
-    a, b, out, M, N, K, chunk, part, batch_shape, sa, sb, so, am, ak, bk, bn, om, on,
+    a, b, out, M, N, K, height, chunk, part, batch_shape, sa, sb, so, am, ak, bk, bn, om, on,
     c, d, e, f, sc, sd, se, sf, cm, cn, dm, dn, em, en, fm, fn,
     C: tl.constexpr, D: tl.constexpr, E: tl.constexpr, F: tl.constexpr,
     DOT: tl.constexpr, T: tl.constexpr, GROUP_M: tl.constexpr, PANELS: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """`matmul_outer` of a whole K, with a tail as that of `matmul_then`."""
-    i, rm, rn, n_mask, total = _outer_tile(
-        a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn,
-        DOT, T, GROUP_M, PANELS, BLOCK_M, BLOCK_N, BLOCK_K,
-    )  # fmt: skip
-    found = elements(
-        total, c, d, e, f, sc, sd, se, sf, cm, cn, dm, dn, em, en, fm, fn, C, D, E, F,
-        i, batch_shape, rm, rn, rm < M, n_mask,
-    )  # fmt: skip
+    i, tile_n, first, last = _outer_tiles(M, N, K, height, GROUP_M, BLOCK_M, BLOCK_N)
     p = out + offset(i, batch_shape, so)
-    stored(p, operator(*found), rm, rn, rm < M, n_mask, om, on)
+    for tile_m in range(first, last):
+        rm, rn, n_mask, total = _outer_tile(
+            a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn, i, tile_m, tile_n,
+            DOT, T, PANELS, BLOCK_M, BLOCK_N, BLOCK_K,
+        )  # fmt: skip
+        found = elements(
+            total, c, d, e, f, sc, sd, se, sf, cm, cn, dm, dn, em, en, fm, fn, C, D, E, F,
+            i, batch_shape, rm, rn, rm < M, n_mask,
+        )  # fmt: skip
+        stored(p, operator(*found), rm, rn, rm < M, n_mask, om, on)
+
+
+@triton.jit
+def _outer_tiles(
+    M, N, K, height, GROUP_M: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """A block's tiles: their matrix in the batch, their column of tiles, and which of its rows."""
+    tiles_m, tiles_n = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
+    block = tl.program_id(0).to(K.dtype)
+    i, block_m, tile_n = tile_of(block, tl.cdiv(tiles_m, height), tiles_n, GROUP_M)
+    first = block_m * height
+    return i, tile_n, first, tl.minimum(first + height, tiles_m)
 
 
 @triton.jit
 def _outer_tile(
-    a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn,
-    DOT: tl.constexpr, T: tl.constexpr, GROUP_M: tl.constexpr, PANELS: tl.constexpr,
+    a, b, M, N, K, chunk, batch_shape, sa, sb, am, ak, bk, bn, i, tile_m, tile_n,
+    DOT: tl.constexpr, T: tl.constexpr, PANELS: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """A block's tile: its matrix in the batch, its rows, its columns and their mask, its sums."""
+    """A tile: its rows, its columns and their mask, its sums."""
     tiles_n = tl.cdiv(N, BLOCK_N)
-    i, tile_m, tile_n = tile_of(tl.program_id(0).to(K.dtype), tl.cdiv(M, BLOCK_M), tiles_n, GROUP_M)
-
     if DOT.is_int() and T.is_floating():  # words of two elements each
         a = a.to(tl.pointer_type(tl.int32), bitcast=True)
     rm = tile_m * BLOCK_M + tl.arange(0, BLOCK_M).to(K.dtype)
@@ -246,8 +261,8 @@ def _outer_tile(
     whole = length // BLOCK_K * BLOCK_K
     # from the first to the second loop go sums only: Triton 3.6 and 3.7 would take addresses from
     # thread to thread through shared memory, step by step
-    for begin in range(0, whole, BLOCK_K * PRODUCTS):
-        end = begin + tl.minimum(BLOCK_K * PRODUCTS, whole - begin)
+    for begin in range(0, whole, PRODUCTS):
+        end = begin + tl.minimum(PRODUCTS, whole - begin)
         partial = tl.zeros([BLOCK_M, BLOCK_N], T)
         for k in range(begin, end, BLOCK_K):
             xa, xb = pa + k * ak, pb + k * step
@@ -260,8 +275,7 @@ def _outer_tile(
         total = _outer(total, a, b, pa, pb, n_mask, DOT, PANELS)
         pa += ak
         pb += step
-    total = settled(total, lost)
-    return i, rm, rn, n_mask, total
+    return rm, rn, n_mask, settled(total, lost)
 
 
 @triton.jit
@@ -328,37 +342,50 @@ def matvec(
 def panels(
     x, out, count, K, shape, sx, step, xk, to_panel, to_k, to_matrix,
     T: tl.constexpr, FILL: tl.constexpr, WIDTH: tl.constexpr, PART: tl.constexpr,
-    BLOCK_K: tl.constexpr,
+    BLOCK_K: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     """Copy matrices as panels of WIDTH columns, in type T.
 
     Columns are `step` apart in `x` and side by side in `out`, elements of a column `xk` and `to_k`;
     panels are `to_panel` apart. FILL: the last panel's missing columns become zeros, and are left
-    alone otherwise. Grid: parts of PART columns of the panels, batch, pieces of BLOCK_K.
+    alone otherwise. Grid: parts of PART columns of the panels, batch, STEPS pieces of BLOCK_K.
     """
-    i, k, k_mask, column, column_mask, place = panel_part(
-        count, K, to_panel, to_k, to_matrix, WIDTH, PART, BLOCK_K
-    )
-    mask = k_mask[:, None] & column_mask[None, :]
-    p = memory(x) + offset(i, shape, sx) + (k * xk)[:, None] + (column * step)[None, :]
+    whole = (tl.program_id(0).to(K.dtype) + 1) * PART <= count
+    first = tl.program_id(2).to(K.dtype) * (STEPS * BLOCK_K)
+    for start in range(first, first + tl.minimum(STEPS * BLOCK_K, K - first), BLOCK_K):
+        i, k, k_mask, column, column_mask, place = panel_part(
+            count, K, start, to_panel, to_k, to_matrix, WIDTH, PART, BLOCK_K
+        )
+        p = memory(x) + offset(i, shape, sx) + (k * xk)[:, None] + (column * step)[None, :]
+        mask = k_mask[:, None] & column_mask[None, :]
+        if STEPS == 1:
+            _copy_some(x, p, out + place, mask, k_mask, T, FILL)
+        elif whole & (K - start >= BLOCK_K):
+            tl.store(out + place, element(tl.load(p), x, T))
+        else:
+            _copy_some(x, p, out + place, mask, k_mask, T, FILL)
+
+
+@triton.jit
+def _copy_some(x, p, target, mask, k_mask, T: tl.constexpr, FILL: tl.constexpr):
     value = element(tl.load(p, mask=mask, other=0), x, T)
-    tl.store(out + place, value, mask=k_mask[:, None] if FILL else mask)
+    tl.store(target, value, mask=k_mask[:, None] if FILL else mask)
 
 
 @triton.jit
 def panel_part(
-    count, K, to_panel, to_k, to_matrix,
+    count, K, start, to_panel, to_k, to_matrix,
     WIDTH: tl.constexpr, PART: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """This block's part of `panels`: the matrix, places along K and columns, which of them are
-    there, and the part's places among the results.
+    """This block's part of `panels` from place `start` along K on: the matrix, places along K and
+    columns, which of them are there, and the part's places among the results.
     """
     part = tl.program_id(0).to(K.dtype)
     panel = part // (WIDTH // PART)
     begin = part % (WIDTH // PART) * PART
     i = tl.program_id(1).to(K.dtype)
     column, column_mask = span(panel * WIDTH + begin, count, PART)
-    k, k_mask = span(tl.program_id(2).to(K.dtype) * BLOCK_K, K, BLOCK_K)
+    k, k_mask = span(start, K, BLOCK_K)
     place = i * to_matrix + panel * to_panel + begin
     place = place + (k * to_k)[:, None] + tl.arange(0, PART)[None, :]
     return i, k, k_mask, column, column_mask, place

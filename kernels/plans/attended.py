@@ -151,7 +151,7 @@ class Fusion(NamedTuple):
         if what not in self.steps:
             return self._bits(self._placed(launch, launch.source, frozenset(), {}))
         source = f"attended:panels[{self.steps[what]}]"
-        launch = self._placed(launch, source, frozenset(), {})
+        launch = self._placed(launch, source, frozenset({"STEPS"}), {})
         letters = self.arrays(what)
         by_letter = dict(zip(letters, over, strict=True))
         named = {g: by_letter[a] for g, a in zip("gh", _LETTERS[what], strict=True) if a in letters}

@@ -89,8 +89,11 @@ def _launch(
     so, sa, sb = problem.batch.strides[:3]
     # a stride of 1 is a constant, so that neighbours are seen to lie side by side
     steps = {"am": am, "ak": ak, "bk": bk, "bn": bn, "om": om, "on": on}
-    tiles = spec.cdiv(problem.m, tile.m) * spec.cdiv(problem.n, tile.n)
+    rows, columns = spec.cdiv(problem.m, tile.m), spec.cdiv(problem.n, tile.n)
     outer = tuning.outer_products(call.vendor)
+    height, high = 1, outer and tuning.has_few_registers(call)
+    if high:
+        height = tuning_matmul.height(rows, columns * problem.batch.size, call.compute_units)
     folds = tuning_matmul.folds(kind, chunk)
     if general and kind in ("single", "double"):
         folds = tuning_matmul.may_fold(tile)
@@ -104,7 +107,8 @@ def _launch(
             if outer
             else {"EVEN_K": even, "FOLD": tuning_matmul.FOLD if folds else 0, "FEW": few}
         ),
-        "GROUP_M": tuning_matmul.GROUP_M,
+        # where a block has tiles below each other, they need no group of blocks
+        "GROUP_M": 1 if high else tuning_matmul.GROUP_M,
         "BLOCK_M": tile.m,
         "BLOCK_N": tile.n,
         "BLOCK_K": tile.k,
@@ -115,6 +119,7 @@ def _launch(
         "linear:matmul_outer" if outer else f"{'hopper_linear' if early else 'linear'}:matmul",
         {
             **problem.arguments(out),
+            **({"height": height} if outer else {}),
             "chunk": chunk,
             "part": problem.batch.size * problem.m * problem.n if parts > 1 else 0,
             "batch_shape": problem.batch.lengths,
@@ -124,7 +129,11 @@ def _launch(
             **{name: step for name, step in steps.items() if name not in fixed},
         },
         constants,
-        (tiles * problem.batch.size, spec.cdiv(problem.k, chunk) if parts > 1 else 1, 1),
+        (
+            spec.cdiv(rows, height) * columns * problem.batch.size,
+            spec.cdiv(problem.k, chunk) if parts > 1 else 1,
+            1,
+        ),
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         options=early or tuning.matmul_options(call.vendor),
@@ -309,7 +318,7 @@ def _in_panels(
         operand = "float32"
     m, n, k, batch, width = problem.m, problem.n, problem.k, problem.batch, tile.n
     a, b = problem.operands
-    count = spec.cdiv(n, width)
+    count, few = spec.cdiv(n, width), tuning.has_few_registers(call)
     over_a, over_b = batch.strides[1], batch.strides[2]
     panels = spec.Temporary(len(temporaries))
     shape = (batch.size, count, k, width)
@@ -318,6 +327,7 @@ def _in_panels(
         panels_launch(
             b, panels, (n, problem.b[1]), (k, problem.b[0]), batch, over_b, operand, width,
             steps=(k * width, width, count * k * width), fill=True,
+            pieces=tuning_matmul.PANEL_PIECES if few and problem.b[1] == 1 else 1,
         )
     ]  # fmt: skip
     turned = problem.a[1] != 1 and n >= tuning_matmul.TURNED_COLUMNS

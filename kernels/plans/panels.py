@@ -36,6 +36,7 @@ def panels_launch(
     steps: tuple[int, int, int],
     fill: bool,
     pairs: bool = False,
+    pieces: int = 1,
 ) -> spec.Launch:
     """One launch of `panels` on `x`, or (`pairs`) of `panels_of_pairs`.
 
@@ -43,6 +44,7 @@ def panels_launch(
         columns, rows: how many, and x's stride from one to the next.
         over: x's strides along the batch.
         steps: of the output, from panel to panel, row to row and matrix to matrix.
+        pieces: of `tuning_matmul.PANEL_K` rows that a block copies; not of pairs.
     """
     to_panel, to_k, to_matrix = steps
     strides = {"step": columns[1], "xk": rows[1]}
@@ -64,7 +66,7 @@ def panels_launch(
         },
         {
             **{name: 1 for name, step in strides.items() if step == 1},
-            **({"WORDS": words} if pairs else {"T": spec.dtype_constant(dtype)}),
+            **({"WORDS": words} if pairs else {"T": spec.dtype_constant(dtype), "STEPS": pieces}),
             "FILL": fill,
             "WIDTH": width,
             "PART": part,
@@ -73,7 +75,7 @@ def panels_launch(
         (
             spec.cdiv(columns[0], width) * (width // part),
             batch.size,
-            spec.cdiv(spec.cdiv(rows[0], 2) if pairs else rows[0], tuning_matmul.PANEL_K),
+            spec.cdiv(spec.cdiv(rows[0], 2) if pairs else rows[0], tuning_matmul.PANEL_K * pieces),
         ),
         num_warps=1,
         aligned_by=("K",),

@@ -150,6 +150,9 @@ _MIDDLE: Final = 64 * 64
 
 #: Elements along K that a block lays out as a panel.
 PANEL_K: Final = 16
+#: How often it does so, one after the other, where registers are few and columns neighbours: then
+#: a piece is copied in the time that a block takes to start.
+PANEL_PIECES: Final = 16
 
 
 #: Columns that it lays out together where they are not neighbours in memory: a vector of each row.
@@ -173,6 +176,25 @@ _AT_ONCE: Final = (64, 32)
 
 #: Rows of tiles that a group of a matmul spans.
 GROUP_M: Final = 8
+
+
+#: Tiles below each other that a block of outer products makes at most, where they are small for
+#: few registers, and blocks that each processor has at least before one makes several.
+_HEIGHT: Final = 16
+_BLOCKS: Final = 8
+
+
+def height(rows: int, others: int, units: int) -> int:
+    """Tiles below each other that a block of outer products makes: they start one block instead of
+    as many, and read the same columns again.
+
+    Args:
+        rows: of tiles.
+        others: columns of tiles, in all matrices.
+        units: processors.
+    """
+    groups = min(rows, max(cdiv(rows, _HEIGHT), cdiv(_BLOCKS * units, others)))
+    return cdiv(rows, groups)
 
 
 def split_k(vendor: str) -> int:

@@ -134,8 +134,10 @@ def _rows(name: str, launch: Launch, p: _Launched, spec: KernelSpec) -> None:
 
 
 def _matmul(launch: Launch, p: _Launched) -> None:
-    tiles = -(-p.M // p.BLOCK_M) * -(-p.N // p.BLOCK_N)
-    batch, left = divmod(launch.grid[0], tiles)
+    outer = launch.source == "linear:matmul_outer"
+    rows = -(-p.M // p.BLOCK_M)
+    blocks = (-(-rows // p.height) if outer else rows) * -(-p.N // p.BLOCK_N)
+    batch, left = divmod(launch.grid[0], blocks)
     assert not left
     assert p.chunk % p.BLOCK_K == 0
     m, n = np.arange(p.M), np.arange(p.N)
@@ -144,7 +146,6 @@ def _matmul(launch: Launch, p: _Launched) -> None:
     for y in range(launch.grid[1]):
         first = y * p.chunk
         k = np.arange(first, first + min(p.chunk, p.K - first))
-        outer = launch.source == "linear:matmul_outer"
         assert outer or not p.EVEN_K or len(k) % p.BLOCK_K == 0
         for i, (a, b, o) in enumerate(zip(*starts, strict=True)):
             left_matrix = p.a.read(a + (m * p.am)[:, None] + k * p.ak)
@@ -162,7 +163,7 @@ def _panels(launch: Launch, p: _Launched) -> None:
     panels, left = divmod(launch.grid[0] * p.PART, width)
     assert not left
     assert panels * width >= p.count > (panels - 1) * width
-    assert launch.grid[2] * p.BLOCK_K >= p.K
+    assert launch.grid[2] * p.BLOCK_K * p.STEPS >= p.K
     k, column = np.arange(p.K)[:, None], np.arange(p.count)
     starts = offset(np.arange(launch.grid[1]), p.shape, p.sx)
     for i, start in enumerate(starts):

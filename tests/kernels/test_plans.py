@@ -445,3 +445,15 @@ def test_every_spec_is_complete(catalog: Any, rules: Any) -> None:
         assert len(several) == len(outs), name
         for one, (shape, most) in zip(several, outs, strict=True):
             assert np.shape(one) == shape or (most and np.shape(one)[0] <= shape[0]), name
+
+
+@pytest.mark.parametrize("rows", [1, 5, 16, 17, 128, 1000])
+@pytest.mark.parametrize("others", [1, 3, 64])
+@pytest.mark.parametrize("units", [1, 2, 64])
+def test_tiles_below_each_other_share_a_block_where_enough_blocks_are_left(
+    library: Any, rows: int, others: int, units: int
+) -> None:
+    height = library("plans.tuning_matmul").height(rows, others, units)
+    blocks = -(-rows // height) * others
+    assert 1 <= height <= min(rows, 16)
+    assert height == 1 or 2 * blocks >= 8 * units
