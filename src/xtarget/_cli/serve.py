@@ -6,13 +6,14 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from .._values.errors import ArgumentError
-from .base import Command, echo, json_option
+from .base import Command, FunctionT, echo, json_option
 
 if TYPE_CHECKING:
     from .._serve.listen import CompileServer
@@ -27,7 +28,9 @@ _ENDS = (signal.SIGTERM, signal.SIGINT)
 _NOT_HERE = ("XTARGET_COMPILE_SERVER", "XTARGET_ROUTES")
 
 
-def _limit(name: str, kind: click.ParamType, default: float, help: str) -> Any:
+def _limit(
+    name: str, kind: click.IntRange | click.FloatRange, default: float, help: str
+) -> Callable[[FunctionT], FunctionT]:
     """An option that is a number within bounds and shows its default."""
     return click.option(name, type=kind, default=default, show_default=True, help=help)
 
