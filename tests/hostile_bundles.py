@@ -10,12 +10,14 @@ import zlib
 from dataclasses import replace
 from typing import Any
 
+from artifacts import sample_artifact
+
 from xtarget import Artifact, Target
-from xtarget._bundle.builder.build import _section
 from xtarget._bundle.builder.classes import Class
+from xtarget._bundle.builder.sections import section_of
 from xtarget._bundle.format import HEADER, MAGIC, ROW
 from xtarget._compile.workers import Job
-from xtarget._values.types import CompileRequest, KernelSource, Parameter
+from xtarget._values.types import CompileRequest, KernelSource, Parameter, Resources, Scratch
 
 __all__ = ["FACTS", "GFX", "REQUEST", "SM_90", "artifact", "good", "sealed"]
 
@@ -29,20 +31,14 @@ REQUEST = CompileRequest(
 
 
 def artifact(target: Target, ptx: str | None) -> Artifact:
-    return Artifact(
+    named = [Parameter(name, type_) for name, type_ in REQUEST.signature if type_ != "constexpr"]
+    return sample_artifact(
+        f"{target}".encode() * 10,
         target=target,
-        format="cubin",
         entry="relu",
-        binary=f"{target}".encode() * 10,
-        num_warps=4,
-        warp_size=32,
-        shared_bytes=64,
-        parameters=(
-            Parameter("a", "*fp32"),
-            Parameter("out", "*fp32"),
-            Parameter("n", "i32"),
-            Parameter("global_scratch", "*i8", hidden="global_scratch"),
-        ),
+        parameters=(*named, Parameter("global_scratch", "*i8", hidden="global_scratch")),
+        global_scratch=Scratch(),
+        resources=Resources(),
         texts={} if ptx is None else {"ptx": f".version 8.0\n.target {ptx}\n// text"},
     )
 
@@ -58,7 +54,7 @@ def good() -> list[dict[str, Any]]:
             replace(REQUEST, aligned=()),
         )
         one.kernels.add(("relu", "float32"))
-        packed = _section(target, [(Job(target, "/library", one.source, REQUEST), one, made)])
+        packed = section_of(target, [(Job(target, "/library", one.source, REQUEST), one, made)])
         dictionary = packed.listed["dictionary"]
         words = packed.content[: dictionary["size"]]
         records = []

@@ -17,8 +17,14 @@ import pytest
 from xtarget._values.types import DTYPES
 
 __all__ = [
+    "BAD_ARGUMENT",
+    "BAD_BUNDLE",
     "CUDA",
     "HIP",
+    "NEWER",
+    "NOT_IN_BUNDLE",
+    "NOT_TRUSTED",
+    "NO_SERVER",
     "OPENCL",
     "SANITIZERS",
     "Device",
@@ -32,6 +38,7 @@ __all__ = [
 ]
 
 CUDA, HIP, LEVEL_ZERO, OPENCL = 1, 2, 3, 4
+BAD_ARGUMENT, BAD_BUNDLE, NEWER, NOT_TRUSTED, NOT_IN_BUNDLE, NO_SERVER = 1, 2, 3, 4, 5, 9
 _CODES = {name: code for code, name in enumerate(DTYPES)}
 
 

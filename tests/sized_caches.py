@@ -33,6 +33,14 @@ def put(cache: Cache, n: int) -> None:
     cache.put("k", key(n), [("n", str(n))], artifact)
 
 
+def filled(folder: Path, entries: float | None, count: int) -> Cache:
+    """A cache with room for so many entries, into which `count` were put."""
+    cache = open_cache(folder, entries)
+    for n in range(count):
+        put(cache, n)
+    return cache
+
+
 def has(cache: Cache, n: int) -> bool:
     return (cache.own.folder(place(n)) / f"{place(n).stem}.json").exists()
 

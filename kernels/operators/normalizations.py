@@ -148,6 +148,24 @@ def _added(norm: Callable[..., Any]) -> Callable[..., Any]:
 
 _ALL: Any = {"category": "normalization", "dtypes": FLOATS, "tolerance": (64, 64)}
 
+
+def _add_norm(
+    kind: str, parameters: str, reference: Callable[..., Any], aliases: str, eps: float
+) -> KernelSpec:
+    """A normalisation of a sum, of rows; the sum is a result too."""
+    return row(
+        f"add_{kind}_norm",
+        f"x residual {parameters}",
+        add_norm(kind == "rms"),
+        f"{kind}_norm(x + residual), and x + residual",
+        by_torch(_added(reference)),
+        _added_with(len(parameters.split())),
+        aliases,
+        options={"eps": eps},
+        **_ALL,
+    )
+
+
 #: mean or sum, division, root; the quotient's numerator may cancel.
 ROWS: tuple[KernelSpec, ...] = (
     row(
@@ -304,26 +322,6 @@ ROWS: tuple[KernelSpec, ...] = (
         options={"axis": -1, "eps": 1e-12},
         **_ALL,
     ),
-    row(
-        "add_layer_norm",
-        "x residual weight? bias?",
-        add_norm(False),
-        "layer_norm(x + residual), and x + residual",
-        by_torch(_added(_layer)),
-        _added_with(2),
-        "SkipLayerNormalization",
-        options={"eps": 1e-5},
-        **_ALL,
-    ),
-    row(
-        "add_rms_norm",
-        "x residual weight?",
-        add_norm(True),
-        "rms_norm(x + residual), and x + residual",
-        by_torch(_added(_rms)),
-        _added_with(1),
-        "fused_add_rms_norm SkipSimplifiedLayerNormalization",
-        options={"eps": 1e-6},
-        **_ALL,
-    ),
+    _add_norm("layer", "weight? bias?", _layer, "SkipLayerNormalization", 1e-5),
+    _add_norm("rms", "weight?", _rms, "fused_add_rms_norm SkipSimplifiedLayerNormalization", 1e-6),
 )

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from xtarget.spec import Call, CInterface, DtypeRules, KernelSpec, Plan
+from xtarget.spec import CInterface, DtypeRules, KernelSpec
 
 from .. import ahead, c_interfaces
 from ..plans.folds import arg, extremes, fold, nansum, total
 from ..plans.selected import highest, lowest, mean_where, where
 from ..plans.statistics import logsumexp, nanmean, norm, var
 from .references import numpy as _ignoring_errors
-from .row import alike
-from .rules import ALL, quotient_of
+from .row import along_axis
+from .rules import quotient_of
 
 __all__ = ["ROWS"]
 
@@ -137,39 +137,27 @@ def _logsum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 def _reduction(
-    name: str,
-    plan: Callable[[Call], Plan],
-    summary: str,
-    reference: Callable[..., Any],
-    aliases: str = "",
-    *,
-    tolerance: tuple[float, float] = (0, 0),
+    *facts: Any,
     options: Mapping[str, Any] | None = None,
     c: CInterface | None = None,
     where: bool = False,
     built: bool = False,
+    tolerance: tuple[float, float] = (0, 0),
 ) -> KernelSpec:
     """A row.
 
     Args:
+        facts: as of `along_axis`.
         built: bundles hold it for arrays of all proportions, as they do what C can call.
     """
-    return KernelSpec(
-        name,
-        ("x", "where?") if where else ("x",),
-        plan,
+    return along_axis(
+        *facts,
+        inputs="x where?" if where else "x",
         category="reduction",
-        summary=summary,
-        dtypes=ALL,
         options={"axis": None, "keepdims": False, **(options or {})},
-        reference=reference,
         apart=("where",) if where else (),
-        along="axis",
-        examples=alike(1),
-        complete=True,
         ahead=ahead.reduction if c or built else None,
         c=c,
-        aliases=tuple(aliases.split()),
         tolerance=tolerance,
     )
 

@@ -14,7 +14,16 @@ from ..plans.elementwise import DtypeRule
 from ..plans.elementwise import elementwise as _plan
 from .rules import ALL, FLOATS_OF_8_BITS, PROMOTED
 
-__all__ = ["Given", "alike", "elementwise", "implementation", "moving", "row", "spelled"]
+__all__ = [
+    "Given",
+    "alike",
+    "along_axis",
+    "elementwise",
+    "implementation",
+    "moving",
+    "row",
+    "spelled",
+]
 
 _Shape = tuple[int, ...]
 #: An option and the function for each of its values; the first value is the default.
@@ -216,6 +225,25 @@ def row(
         exact=exact,
         tolerance=tolerance,
     )
+
+
+def along_axis(
+    name: str,
+    plan: Callable[[Call], Plan],
+    summary: str,
+    reference: Callable[..., Any],
+    aliases: str = "",
+    *,
+    inputs: str = "x",
+    dtypes: tuple[str, ...] = ALL,
+    **facts: Any,
+) -> KernelSpec:
+    """A row of an operator along the option `axis` of an array; `facts` are as of `row`."""
+    examples = alike(1)
+    return row(
+        name, inputs, plan, summary, reference, examples, aliases,
+        dtypes=dtypes, along="axis", **facts,
+    )  # fmt: skip
 
 
 def moving(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
-from xtarget.spec import Call, DtypeRules, KernelSpec, Plan
+from xtarget.spec import DtypeRules, KernelSpec
 
 from ..plans import hopper_scans
 from ..plans.scans import scan, scan_arg
-from .row import alike, implementation
-from .rules import ALL, FLOATS
+from .row import along_axis, implementation
+from .rules import FLOATS
 
 __all__ = ["IMPLEMENTATIONS", "ROWS"]
 
@@ -62,35 +63,7 @@ def _extreme(name: str) -> Callable[..., Any]:
 
 
 _OPTIONS: Mapping[str, Any] = {"axis": -1, "exclusive": False, "reverse": False}
-
-
-def _scan(
-    name: str,
-    plan: Callable[[Call], Plan],
-    summary: str,
-    reference: Callable[..., Any],
-    aliases: str = "",
-    *,
-    tolerance: tuple[float, float] = (0, 0),
-    dtypes: tuple[str, ...] = ALL,
-    options: Mapping[str, Any] = _OPTIONS,
-) -> KernelSpec:
-    return KernelSpec(
-        name,
-        ("x",),
-        plan,
-        category="scan",
-        summary=summary,
-        dtypes=dtypes,
-        options=options,
-        reference=reference,
-        along="axis",
-        examples=alike(1),
-        complete=True,
-        aliases=tuple(aliases.split()),
-        tolerance=tolerance,
-    )
-
+_scan = partial(along_axis, category="scan", options=_OPTIONS)
 
 ROWS: tuple[KernelSpec, ...] = (
     _scan("cumsum", scan("sum", _accumulated), "sum of each element and all before it along axis",

@@ -14,7 +14,7 @@ from . import choices, tuning, tuning_matmul
 from .matrices import SMALL, TYPES, Problem, aligned, tailed
 from .movement import copy_launch
 
-__all__ = ["described", "in_turn", "ready"]
+__all__ = ["product_launch", "ready"]
 
 #: Elements of a row that begin at a multiple of 16 bytes, of two bytes each.
 _ROW = 8
@@ -153,36 +153,30 @@ def _common(
 _LOOSE = ("M", "K", "ra", "rb")
 
 
-def in_turn(
+def product_launch(
     call: spec.Call,
     dtype: str,
     tile: tuning_matmul.MatmulTile,
     problem: Problem,
     out: spec.Output | spec.Temporary,
+    *,
+    in_turn: bool,
 ) -> spec.Launch:
-    """One block for each multiprocessor, which makes one tile after the other."""
-    stored = aligned(call, out) and problem.out[0] % _ROW == 0
+    """A block for each tile, or `in_turn` one for each multiprocessor, which makes one tile after
+    the other."""
     args, constants = _common(call, tile, dtype, problem, out)
-    # where columns of b lie side by side, launches that make descriptors of their own and start
-    # early were slower (H100, 2048^3)
-    early = tuning.early(call) if tuning.hosted(call) or problem.b[1] == 1 else {}
+    early, stored = tuning.early(call), None
+    if in_turn:
+        function, blocks = "matmul_in_turn", call.compute_units
+        stored = aligned(call, out) and problem.out[0] % _ROW == 0
+        # where columns of b lie side by side, launches that make descriptors of their own and start
+        # early were slower (H100, 2048^3)
+        early = early if tuning.hosted(call) or problem.b[1] == 1 else {}
+    else:
+        function = "matmul_described"
+        blocks = spec.cdiv(problem.m, tile.m) * spec.cdiv(problem.n, tile.n)
     common = args, {**constants, "EARLY": bool(early)}
-    return _launch("matmul_in_turn", common, call.compute_units, tile, problem, stored, early)
-
-
-def described(
-    call: spec.Call,
-    dtype: str,
-    tile: tuning_matmul.MatmulTile,
-    problem: Problem,
-    out: spec.Output | spec.Temporary,
-) -> spec.Launch:
-    """A block for each tile."""
-    blocks = spec.cdiv(problem.m, tile.m) * spec.cdiv(problem.n, tile.n)
-    args, constants = _common(call, tile, dtype, problem, out)
-    early = tuning.early(call)
-    common = args, {**constants, "EARLY": bool(early)}
-    return _launch("matmul_described", common, blocks, tile, problem, options=early)
+    return _launch(function, common, blocks, tile, problem, stored, early)
 
 
 def _launch(

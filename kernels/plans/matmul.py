@@ -9,7 +9,7 @@ from typing import Any
 from xtarget import spec
 
 from . import hopper_linear, tuned_matmul, tuning, tuning_matmul
-from .described import described, in_turn, ready
+from .described import product_launch, ready
 from .layouts import collapse, device_strides, is_huge, widened
 from .matrices import SMALL, TYPES, Problem, headed, problem_of, product_of, tailed
 from .panels import panels_launch, worth_panels
@@ -236,9 +236,9 @@ def multiply(
     if problem.head is not None and not _reads_once(call, dtype, problem, tile):
         return []
     if chosen.way == "in turn":
-        return [*launches, in_turn(call, dtype, tile, problem, out)]
+        return [*launches, product_launch(call, dtype, tile, problem, out, in_turn=True)]
     if chosen.way == "described":
-        return [*launches, described(call, dtype, tile, problem, out)]
+        return [*launches, product_launch(call, dtype, tile, problem, out, in_turn=False)]
     if chosen.way == "few" and chosen.parts < 2 and problem.head is None:
         whole = hopper_linear.few(call, dtype, tile, problem, out)
         if whole is not None:

@@ -5,7 +5,7 @@ One kernel copies; here are only the places.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -94,6 +94,29 @@ def flat_launch(
         (spec.cdiv(size, block), 1, 1),
         num_warps=sizes.num_warps,
     )
+
+
+def by_index(
+    call: spec.Call,
+    launched: Callable[..., spec.Launch],
+    source: str,
+    args: Mapping[str, spec.Argument],
+    constants: Mapping[str, spec.Constant],
+) -> spec.Plan:
+    """The plan of elements that are made of those of `x` and of their places in it.
+
+    Args:
+        launched: `flat_launch`, or another function that takes the same.
+    """
+    x = call.array(0)
+    out = call.output(x.shape, x.dtype)
+    if not out.size:
+        return spec.Plan((out,), ())
+    # merged in order, so that a number says where an element is
+    space = collapse(x.shape, out.strides, x.strides, keep_order=True)
+    own = {"x": spec.Input(0), "out": spec.Output(), "n": out.size}
+    given = {**own, **args, **space.named("so", "sx")}
+    return spec.Plan((out,), (launched(call, source, out.size, given, dict(constants)),))
 
 
 def integers(call: spec.Call, name: str, *, count: int | None = None) -> _Ints:
@@ -346,26 +369,7 @@ def triangle(upper: bool) -> Callable[[spec.Call], spec.Plan]:
         if x.ndim < 2:
             raise spec.ArgumentError(f"{call.kernel}: x has {x.ndim} dimensions; it needs two.")
         (k,) = integers(call, "k")
-        out = call.output(x.shape, x.dtype)
-        if not out.size:
-            return spec.Plan((out,), ())
-        # merged in order, so that an index says the row and the column
-        space = collapse(x.shape, out.strides, x.strides, keep_order=True)
-        launch = flat_launch(
-            call,
-            "triangle",
-            out.size,
-            {
-                "x": spec.Input(0),
-                "out": spec.Output(),
-                "n": out.size,
-                "k": k,
-                "rows": x.shape[-2],
-                "columns": x.shape[-1],
-                **space.named("so", "sx"),
-            },
-            {"UPPER": upper},
-        )
-        return spec.Plan((out,), (launch,))
+        sizes = {"k": k, "rows": x.shape[-2], "columns": x.shape[-1]}
+        return by_index(call, flat_launch, "triangle", sizes, {"UPPER": upper})
 
     return plan

@@ -10,7 +10,7 @@ from xtarget import spec
 from .elementwise import compute_dtype
 from .folds import outputs
 from .layouts import collapse
-from .movement import integers
+from .movement import by_index, integers
 from .options import one_of
 from .sorting import Sorting, lane_launch
 
@@ -181,26 +181,8 @@ def randperm(call: spec.Call) -> spec.Plan:
 
 def bernoulli(call: spec.Call) -> spec.Plan:
     """The plan of bernoulli: 1 with the probability that `x` says."""
-    x = call.array(0)
-    seeds(call)
-    out = call.output(x.shape, x.dtype)
-    if not out.size:
-        return spec.Plan((out,), ())
-    space = collapse(x.shape, out.strides, x.strides, keep_order=True)
-    launch = lane_launch(
-        call,
-        "philox:toss",
-        out.size,
-        {
-            "x": spec.Input(0),
-            "out": spec.Output(),
-            "n": out.size,
-            **seeds(call),
-            **space.named("so", "sx"),
-        },
-        {"T": spec.dtype_constant(compute_dtype(x.dtype))},
-    )
-    return spec.Plan((out,), (launch,))
+    computed = spec.dtype_constant(compute_dtype(call.array(0).dtype))
+    return by_index(call, lane_launch, "philox:toss", seeds(call), {"T": computed})
 
 
 def dropout(call: spec.Call) -> spec.Plan:

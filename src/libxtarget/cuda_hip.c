@@ -4,108 +4,72 @@
 
 #include <stdio.h>
 
+/* What both have: the result, the two symbols, our name, the parameters. */
+#define BOTH(X)                                                                                 \
+  X(int, cuInit, hipInit, init, (unsigned))                                                     \
+  X(int, cuDeviceGetCount, hipGetDeviceCount, count, (int *))                                   \
+  X(int, cuModuleLoadData, hipModuleLoadData, module_load, (void **, const void *))             \
+  X(int, cuModuleUnload, hipModuleUnload, module_unload, (void *))                              \
+  X(int, cuModuleGetFunction, hipModuleGetFunction, module_function, (void **, void *,          \
+    const char *))                                                                              \
+  X(int, cuLaunchKernel, hipModuleLaunchKernel, launch, (void *, unsigned, unsigned, unsigned,  \
+    unsigned, unsigned, unsigned, unsigned, void *, void **, void **))                          \
+  X(int, cuMemAlloc_v2, hipMalloc, allocate, (void **, size_t))                                 \
+  X(int, cuMemFree_v2, hipFree, release, (void *))                                              \
+  X(int, cuMemAllocAsync, hipMallocAsync, borrow, (void **, size_t, void *))                    \
+  X(int, cuMemFreeAsync, hipFreeAsync, give_back, (void *, void *))                             \
+  X(int, cuMemsetD8Async, hipMemsetD8Async, fill8, (void *, unsigned char, size_t, void *))     \
+  X(int, cuMemsetD16Async, hipMemsetD16Async, fill16, (void *, unsigned short, size_t, void *)) \
+  X(int, cuMemsetD32Async, hipMemsetD32Async, fill32, (void *, unsigned, size_t, void *))       \
+  X(int, cuMemcpyHtoD_v2, hipMemcpyHtoD, copy_in, (void *, const void *, size_t))               \
+  X(int, cuMemcpyDtoH_v2, hipMemcpyDtoH, copy_out, (void *, const void *, size_t))              \
+  X(int, cuStreamSynchronize, hipStreamSynchronize, synchronize, (void *))
+
+#define CUDA(X)                                                \
+  X(int, cuDeviceGet, device_get, (int *, int))                \
+  X(int, cuDeviceGetName, device_name, (char *, int, int))     \
+  X(int, cuDeviceGetAttribute, attribute, (int *, int, int))   \
+  X(int, cuDevicePrimaryCtxRetain, retain, (void **, int))     \
+  X(int, cuDevicePrimaryCtxRelease_v2, give_back, (int))       \
+  X(int, cuCtxGetCurrent, current, (void **))                  \
+  X(int, cuCtxGetDevice, context_device, (int *))              \
+  X(int, cuCtxPushCurrent_v2, push, (void *))                  \
+  X(int, cuCtxPopCurrent_v2, pop, (void **))                   \
+  X(int, cuFuncSetAttribute, function_set, (void *, int, int)) \
+  X(int, cuGetErrorName, error_name, (int, const char **))     \
+  X(int, cuGetErrorString, error_text, (int, const char **))
+
+#define HIP(X)                                                   \
+  X(int, hipGetDevicePropertiesR0600, properties, (void *, int)) \
+  X(int, hipDeviceGetAttribute, attribute, (int *, int, int))    \
+  X(int, hipGetDevice, get_device, (int *))                      \
+  X(int, hipSetDevice, set_device, (int))                        \
+  X(const char *, hipGetErrorName, error_name, (int))            \
+  X(const char *, hipGetErrorString, error_text, (int))
+
+#define MEMBER_OF_BOTH(result, of_cuda, of_hip, name, parameters) \
+  XT_MEMBER(result, of_cuda, name, parameters)
 struct api {
-  int (*init)(unsigned);
-  int (*module_load)(void **, const void *);
-  int (*module_unload)(void *);
-  int (*module_function)(void **, void *, const char *);
-  int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
-                void **, void **);
-  int (*allocate)(void **, size_t);
-  int (*release)(void *);
-  int (*borrow)(void **, size_t, void *);
-  int (*give_back)(void *, void *);
-  int (*fill8)(void *, unsigned char, size_t, void *);
-  int (*fill16)(void *, unsigned short, size_t, void *);
-  int (*fill32)(void *, unsigned, size_t, void *);
-  int (*copy_in)(void *, const void *, size_t);
-  int (*copy_out)(void *, const void *, size_t);
-  int (*synchronize)(void *);
+  BOTH(MEMBER_OF_BOTH)
 };
 
 static struct {
   struct api all;
-  int (*count)(int *);
-  int (*device_get)(int *, int);
-  int (*device_name)(char *, int, int);
-  int (*attribute)(int *, int, int);
-  int (*retain)(void **, int);
-  int (*give_back)(int);
-  int (*current)(void **);
-  int (*context_device)(int *);
-  int (*push)(void *);
-  int (*pop)(void **);
-  int (*function_set)(void *, int, int);
-  int (*error_name)(int, const char **);
-  int (*error_text)(int, const char **);
+  CUDA(XT_MEMBER)
 } cu;
 
 static struct {
   struct api all;
-  int (*count)(int *);
-  int (*properties)(void *, int);
-  int (*attribute)(int *, int, int);
-  int (*get_device)(int *);
-  int (*set_device)(int);
-  const char *(*error_name)(int);
-  const char *(*error_text)(int);
+  HIP(XT_MEMBER)
 } hip;
 
-static const struct xt_symbol cu_symbols[] = {
-    {"cuInit", (void **)&cu.all.init},
-    {"cuModuleLoadData", (void **)&cu.all.module_load},
-    {"cuModuleUnload", (void **)&cu.all.module_unload},
-    {"cuModuleGetFunction", (void **)&cu.all.module_function},
-    {"cuLaunchKernel", (void **)&cu.all.launch},
-    {"cuMemAlloc_v2", (void **)&cu.all.allocate},
-    {"cuMemFree_v2", (void **)&cu.all.release},
-    {"cuMemAllocAsync", (void **)&cu.all.borrow},
-    {"cuMemFreeAsync", (void **)&cu.all.give_back},
-    {"cuMemsetD8Async", (void **)&cu.all.fill8},
-    {"cuMemsetD16Async", (void **)&cu.all.fill16},
-    {"cuMemsetD32Async", (void **)&cu.all.fill32},
-    {"cuMemcpyHtoD_v2", (void **)&cu.all.copy_in},
-    {"cuMemcpyDtoH_v2", (void **)&cu.all.copy_out},
-    {"cuStreamSynchronize", (void **)&cu.all.synchronize},
-    {"cuDeviceGetCount", (void **)&cu.count},
-    {"cuDeviceGet", (void **)&cu.device_get},
-    {"cuDeviceGetName", (void **)&cu.device_name},
-    {"cuDeviceGetAttribute", (void **)&cu.attribute},
-    {"cuDevicePrimaryCtxRetain", (void **)&cu.retain},
-    {"cuDevicePrimaryCtxRelease_v2", (void **)&cu.give_back},
-    {"cuCtxGetCurrent", (void **)&cu.current},
-    {"cuCtxGetDevice", (void **)&cu.context_device},
-    {"cuCtxPushCurrent_v2", (void **)&cu.push},
-    {"cuCtxPopCurrent_v2", (void **)&cu.pop},
-    {"cuFuncSetAttribute", (void **)&cu.function_set},
-    {"cuGetErrorName", (void **)&cu.error_name},
-    {"cuGetErrorString", (void **)&cu.error_text},
-};
+#define CUDA_SYMBOL(result, symbol, name, parameters) {#symbol, (void **)&cu.name},
+#define CUDA_OF_BOTH(result, of_cuda, of_hip, name, parameters) {#of_cuda, (void **)&cu.all.name},
+static const struct xt_symbol cu_symbols[] = {BOTH(CUDA_OF_BOTH) CUDA(CUDA_SYMBOL)};
 
-static const struct xt_symbol hip_symbols[] = {
-    {"hipInit", (void **)&hip.all.init},
-    {"hipModuleLoadData", (void **)&hip.all.module_load},
-    {"hipModuleUnload", (void **)&hip.all.module_unload},
-    {"hipModuleGetFunction", (void **)&hip.all.module_function},
-    {"hipModuleLaunchKernel", (void **)&hip.all.launch},
-    {"hipMalloc", (void **)&hip.all.allocate},
-    {"hipFree", (void **)&hip.all.release},
-    {"hipMallocAsync", (void **)&hip.all.borrow},
-    {"hipFreeAsync", (void **)&hip.all.give_back},
-    {"hipMemsetD8Async", (void **)&hip.all.fill8},
-    {"hipMemsetD16Async", (void **)&hip.all.fill16},
-    {"hipMemsetD32Async", (void **)&hip.all.fill32},
-    {"hipMemcpyHtoD", (void **)&hip.all.copy_in},
-    {"hipMemcpyDtoH", (void **)&hip.all.copy_out},
-    {"hipStreamSynchronize", (void **)&hip.all.synchronize},
-    {"hipGetDeviceCount", (void **)&hip.count},
-    {"hipGetDevicePropertiesR0600", (void **)&hip.properties},
-    {"hipDeviceGetAttribute", (void **)&hip.attribute},
-    {"hipGetDevice", (void **)&hip.get_device},
-    {"hipSetDevice", (void **)&hip.set_device},
-    {"hipGetErrorName", (void **)&hip.error_name},
-    {"hipGetErrorString", (void **)&hip.error_text},
-};
+#define HIP_SYMBOL(result, symbol, name, parameters) {#symbol, (void **)&hip.name},
+#define HIP_OF_BOTH(result, of_cuda, of_hip, name, parameters) {#of_hip, (void **)&hip.all.name},
+static const struct xt_symbol hip_symbols[] = {BOTH(HIP_OF_BOTH) HIP(HIP_SYMBOL)};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int cu_is_open, hip_is_open;
@@ -191,15 +155,21 @@ static int describe_cuda(xtarget_device *device, int number) {
   return XTARGET_OK;
 }
 
-static int cuda_open(xtarget_device *device, int ordinal) {
-  int count = 0, number = 0;
-  int status = open_library(device->driver);
+/* Open the library, and look whether it has a device of this number. */
+static int open_counted(const xtarget_device *device, int ordinal) {
+  int count = 0, status = open_library(device->driver);
   if (status) return status;
-  int code = cu.count(&count);
-  if (!code && ordinal >= count)
-    return xt_fail(XTARGET_NO_DRIVER, "CUDA has %d devices here, and none with the number %d.", count,
-                   ordinal);
-  if (!code) code = cu.device_get(&number, ordinal);
+  int code = api_of(device)->count(&count);
+  if (code) return failed(device->driver, code, "counting the devices");
+  if (ordinal < count) return XTARGET_OK;
+  return xt_fail(XTARGET_NO_DRIVER, "%s has %d devices here, and none with the number %d.",
+                 device->driver->name, count, ordinal);
+}
+
+static int cuda_open(xtarget_device *device, int ordinal) {
+  int number = 0, status = open_counted(device, ordinal);
+  if (status) return status;
+  int code = cu.device_get(&number, ordinal);
   if (code) return failed(device->driver, code, "opening a device");
   status = describe_cuda(device, number);
   if (status) return status;
@@ -244,17 +214,12 @@ static int find_arch(const char *properties, size_t size, char *arch, size_t roo
 }
 
 static int hip_open(xtarget_device *device, int ordinal) {
-  int count = 0, units = 0;
-  int status = open_library(device->driver);
+  int units = 0, status = open_counted(device, ordinal);
   if (status) return status;
-  int code = hip.count(&count);
-  if (!code && ordinal >= count)
-    return xt_fail(XTARGET_NO_DRIVER, "HIP has %d devices here, and none with the number %d.", count,
-                   ordinal);
   enum { ROOM = 16384 }; /* the structure has 1.5 KB in ROCm 6 and 7 */
   char arch[32], *properties = calloc(1, ROOM);
   if (!properties) return xt_no_memory();
-  if (!code) code = hip.properties(properties, ordinal);
+  int code = hip.properties(properties, ordinal);
   if (!code) code = hip.attribute(&units, 63, ordinal); /* hipDeviceAttributeMultiprocessorCount */
   int known = !code && find_arch(properties, ROOM, arch, sizeof arch);
   snprintf(device->name, sizeof device->name, "%.150s", properties);

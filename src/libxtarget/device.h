@@ -52,6 +52,10 @@ int xt_load(xtarget_device *device, const xtarget_bundle *bundle, const struct x
             struct xt_binary *binary, int portable, void **function);
 void xt_device_keep(xtarget_device *device);
 
+/* The functions of a library stand in one table each, `X(result, symbol, name, parameters)`: this
+ * makes the member of a struct that points to one. */
+#define XT_MEMBER(result, symbol, name, parameters) result(*name) parameters;
+
 struct xt_symbol {
   const char *name;
   void **place;

@@ -45,56 +45,42 @@ struct properties {
   char name[256];
 };
 
+#define LEVEL_ZERO(X)                                                                             \
+  X(int, zeInit, init, (uint32_t))                                                                \
+  X(int, zeDriverGet, drivers, (uint32_t *, void **))                                             \
+  X(int, zeDeviceGet, devices, (void *, uint32_t *, void **))                                     \
+  X(int, zeDeviceGetProperties, properties, (void *, struct properties *))                        \
+  X(int, zeContextCreate, create_context, (void *, const struct context_desc *, void **))         \
+  X(int, zeContextDestroy, destroy_context, (void *))                                             \
+  X(int, zeCommandListCreateImmediate, create_list, (void *, void *, const struct queue_desc *,   \
+    void **))                                                                                     \
+  X(int, zeCommandListDestroy, destroy_list, (void *))                                            \
+  X(int, zeCommandListHostSynchronize, synchronize, (void *, uint64_t))                           \
+  X(int, zeModuleCreate, create_module, (void *, void *, const struct module_desc *, void **,     \
+    void **))                                                                                     \
+  X(int, zeModuleBuildLogGetString, log_text, (void *, size_t *, char *))                         \
+  X(int, zeModuleBuildLogDestroy, destroy_log, (void *))                                          \
+  X(int, zeModuleDestroy, destroy_module, (void *))                                               \
+  X(int, zeKernelCreate, create_kernel, (void *, const struct kernel_desc *, void **))            \
+  X(int, zeKernelDestroy, destroy_kernel, (void *))                                               \
+  X(int, zeKernelSetGroupSize, group_size, (void *, uint32_t, uint32_t, uint32_t))                \
+  X(int, zeKernelSetArgumentValue, set_argument, (void *, uint32_t, size_t, const void *))        \
+  X(int, zeCommandListAppendLaunchKernel, launch, (void *, void *, const struct groups *, void *, \
+    uint32_t, void **))                                                                           \
+  X(int, zeMemAllocShared, allocate, (void *, const struct memory_desc *,                         \
+    const struct host_desc *, size_t, size_t, void *, void **))                                   \
+  X(int, zeMemFree, release, (void *, void *))                                                    \
+  X(int, zeCommandListAppendMemoryFill, fill, (void *, void *, const void *, size_t, size_t,      \
+    void *, uint32_t, void **))                                                                   \
+  X(int, zeCommandListAppendMemoryCopy, copy, (void *, void *, const void *, size_t, void *,      \
+    uint32_t, void **))
+
 static struct {
-  int (*init)(uint32_t);
-  int (*drivers)(uint32_t *, void **);
-  int (*devices)(void *, uint32_t *, void **);
-  int (*properties)(void *, struct properties *);
-  int (*create_context)(void *, const struct context_desc *, void **);
-  int (*destroy_context)(void *);
-  int (*create_list)(void *, void *, const struct queue_desc *, void **);
-  int (*destroy_list)(void *);
-  int (*synchronize)(void *, uint64_t);
-  int (*create_module)(void *, void *, const struct module_desc *, void **, void **);
-  int (*log_text)(void *, size_t *, char *);
-  int (*destroy_log)(void *);
-  int (*destroy_module)(void *);
-  int (*create_kernel)(void *, const struct kernel_desc *, void **);
-  int (*destroy_kernel)(void *);
-  int (*group_size)(void *, uint32_t, uint32_t, uint32_t);
-  int (*set_argument)(void *, uint32_t, size_t, const void *);
-  int (*launch)(void *, void *, const struct groups *, void *, uint32_t, void **);
-  int (*allocate)(void *, const struct memory_desc *, const struct host_desc *, size_t, size_t, void *,
-                  void **);
-  int (*release)(void *, void *);
-  int (*fill)(void *, void *, const void *, size_t, size_t, void *, uint32_t, void **);
-  int (*copy)(void *, void *, const void *, size_t, void *, uint32_t, void **);
+  LEVEL_ZERO(XT_MEMBER)
 } ze;
 
-static const struct xt_symbol symbols[] = {
-    {"zeInit", (void **)&ze.init},
-    {"zeDriverGet", (void **)&ze.drivers},
-    {"zeDeviceGet", (void **)&ze.devices},
-    {"zeDeviceGetProperties", (void **)&ze.properties},
-    {"zeContextCreate", (void **)&ze.create_context},
-    {"zeContextDestroy", (void **)&ze.destroy_context},
-    {"zeCommandListCreateImmediate", (void **)&ze.create_list},
-    {"zeCommandListDestroy", (void **)&ze.destroy_list},
-    {"zeCommandListHostSynchronize", (void **)&ze.synchronize},
-    {"zeModuleCreate", (void **)&ze.create_module},
-    {"zeModuleBuildLogGetString", (void **)&ze.log_text},
-    {"zeModuleBuildLogDestroy", (void **)&ze.destroy_log},
-    {"zeModuleDestroy", (void **)&ze.destroy_module},
-    {"zeKernelCreate", (void **)&ze.create_kernel},
-    {"zeKernelDestroy", (void **)&ze.destroy_kernel},
-    {"zeKernelSetGroupSize", (void **)&ze.group_size},
-    {"zeKernelSetArgumentValue", (void **)&ze.set_argument},
-    {"zeCommandListAppendLaunchKernel", (void **)&ze.launch},
-    {"zeMemAllocShared", (void **)&ze.allocate},
-    {"zeMemFree", (void **)&ze.release},
-    {"zeCommandListAppendMemoryFill", (void **)&ze.fill},
-    {"zeCommandListAppendMemoryCopy", (void **)&ze.copy},
-};
+#define SYMBOL(result, symbol, name, parameters) {#symbol, (void **)&ze.name},
+static const struct xt_symbol symbols[] = {LEVEL_ZERO(SYMBOL)};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int is_open;

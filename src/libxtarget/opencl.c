@@ -6,61 +6,46 @@
 
 typedef int32_t (*notify)(void);
 
+#define OPENCL(X)                                                                                 \
+  X(int32_t, clGetPlatformIDs, get_platforms, (uint32_t, void **, uint32_t *))                    \
+  X(int32_t, clGetDeviceIDs, get_devices, (void *, uint64_t, uint32_t, void **, uint32_t *))      \
+  X(int32_t, clGetDeviceInfo, device_info, (void *, uint32_t, size_t, void *, size_t *))          \
+  X(void *, clCreateContext, create_context, (const intptr_t *, uint32_t, void *const *, notify,  \
+    void *, int32_t *))                                                                           \
+  X(int32_t, clRetainContext, retain_context, (void *))                                           \
+  X(int32_t, clReleaseContext, release_context, (void *))                                         \
+  X(void *, clCreateCommandQueueWithProperties, create_queue, (void *, void *, const uint64_t *,  \
+    int32_t *))                                                                                   \
+  X(int32_t, clGetCommandQueueInfo, queue_info, (void *, uint32_t, size_t, void *, size_t *))     \
+  X(int32_t, clReleaseCommandQueue, release_queue, (void *))                                      \
+  X(int32_t, clFinish, finish, (void *))                                                          \
+  X(void *, clCreateProgramWithIL, create_program, (void *, const void *, size_t, int32_t *))     \
+  X(int32_t, clBuildProgram, build_program, (void *, uint32_t, void *const *, const char *,       \
+    notify, void *))                                                                              \
+  X(int32_t, clGetProgramBuildInfo, build_info, (void *, void *, uint32_t, size_t, void *,        \
+    size_t *))                                                                                    \
+  X(int32_t, clReleaseProgram, release_program, (void *))                                         \
+  X(void *, clCreateKernel, create_kernel, (void *, const char *, int32_t *))                     \
+  X(int32_t, clReleaseKernel, release_kernel, (void *))                                           \
+  X(int32_t, clSetKernelArg, set_argument, (void *, uint32_t, size_t, const void *))              \
+  X(int32_t, clSetKernelArgSVMPointer, set_pointer, (void *, uint32_t, const void *))             \
+  X(int32_t, clEnqueueNDRangeKernel, launch, (void *, void *, uint32_t, const size_t *,           \
+    const size_t *, const size_t *, uint32_t, void *const *, void **))                            \
+  X(void *, clSVMAlloc, allocate, (void *, uint64_t, size_t, uint32_t))                           \
+  X(void, clSVMFree, release, (void *, void *))                                                   \
+  X(int32_t, clEnqueueSVMFree, release_later, (void *, uint32_t, void **, notify, void *,         \
+    uint32_t, void *const *, void **))                                                            \
+  X(int32_t, clEnqueueSVMMemFill, fill, (void *, void *, const void *, size_t, size_t, uint32_t,  \
+    void *const *, void **))                                                                      \
+  X(int32_t, clEnqueueSVMMemcpy, copy, (void *, uint32_t, void *, const void *, size_t, uint32_t, \
+    void *const *, void **))
+
 static struct {
-  int32_t (*get_platforms)(uint32_t, void **, uint32_t *);
-  int32_t (*get_devices)(void *, uint64_t, uint32_t, void **, uint32_t *);
-  int32_t (*device_info)(void *, uint32_t, size_t, void *, size_t *);
-  void *(*create_context)(const intptr_t *, uint32_t, void *const *, notify, void *, int32_t *);
-  int32_t (*retain_context)(void *);
-  int32_t (*release_context)(void *);
-  void *(*create_queue)(void *, void *, const uint64_t *, int32_t *);
-  int32_t (*queue_info)(void *, uint32_t, size_t, void *, size_t *);
-  int32_t (*release_queue)(void *);
-  int32_t (*finish)(void *);
-  void *(*create_program)(void *, const void *, size_t, int32_t *);
-  int32_t (*build_program)(void *, uint32_t, void *const *, const char *, notify, void *);
-  int32_t (*build_info)(void *, void *, uint32_t, size_t, void *, size_t *);
-  int32_t (*release_program)(void *);
-  void *(*create_kernel)(void *, const char *, int32_t *);
-  int32_t (*release_kernel)(void *);
-  int32_t (*set_argument)(void *, uint32_t, size_t, const void *);
-  int32_t (*set_pointer)(void *, uint32_t, const void *);
-  int32_t (*launch)(void *, void *, uint32_t, const size_t *, const size_t *, const size_t *,
-                    uint32_t, void *const *, void **);
-  void *(*allocate)(void *, uint64_t, size_t, uint32_t);
-  void (*release)(void *, void *);
-  int32_t (*release_later)(void *, uint32_t, void **, notify, void *, uint32_t, void *const *,
-                           void **);
-  int32_t (*fill)(void *, void *, const void *, size_t, size_t, uint32_t, void *const *, void **);
-  int32_t (*copy)(void *, uint32_t, void *, const void *, size_t, uint32_t, void *const *, void **);
+  OPENCL(XT_MEMBER)
 } cl;
 
-static const struct xt_symbol symbols[] = {
-    {"clGetPlatformIDs", (void **)&cl.get_platforms},
-    {"clGetDeviceIDs", (void **)&cl.get_devices},
-    {"clGetDeviceInfo", (void **)&cl.device_info},
-    {"clCreateContext", (void **)&cl.create_context},
-    {"clRetainContext", (void **)&cl.retain_context},
-    {"clReleaseContext", (void **)&cl.release_context},
-    {"clCreateCommandQueueWithProperties", (void **)&cl.create_queue},
-    {"clGetCommandQueueInfo", (void **)&cl.queue_info},
-    {"clReleaseCommandQueue", (void **)&cl.release_queue},
-    {"clFinish", (void **)&cl.finish},
-    {"clCreateProgramWithIL", (void **)&cl.create_program},
-    {"clBuildProgram", (void **)&cl.build_program},
-    {"clGetProgramBuildInfo", (void **)&cl.build_info},
-    {"clReleaseProgram", (void **)&cl.release_program},
-    {"clCreateKernel", (void **)&cl.create_kernel},
-    {"clReleaseKernel", (void **)&cl.release_kernel},
-    {"clSetKernelArg", (void **)&cl.set_argument},
-    {"clSetKernelArgSVMPointer", (void **)&cl.set_pointer},
-    {"clEnqueueNDRangeKernel", (void **)&cl.launch},
-    {"clSVMAlloc", (void **)&cl.allocate},
-    {"clSVMFree", (void **)&cl.release},
-    {"clEnqueueSVMFree", (void **)&cl.release_later},
-    {"clEnqueueSVMMemFill", (void **)&cl.fill},
-    {"clEnqueueSVMMemcpy", (void **)&cl.copy},
-};
+#define SYMBOL(result, symbol, name, parameters) {#symbol, (void **)&cl.name},
+static const struct xt_symbol symbols[] = {OPENCL(SYMBOL)};
 
 /* OpenCL 3.0 API, "cl.h". */
 enum {

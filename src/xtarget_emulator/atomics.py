@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from .decode import Instruction
-from .memory import Array, Unknown
+from .memory import Access, Array, Unknown
 from .operands import unsupported
 from .waves import ACC, Waves
 
@@ -95,11 +95,12 @@ def atomic(ins: Instruction, address: Any) -> Callable[[Waves], None]:
     returns = fields.get("glc") or fields.get("sc0") or fields.get("th", 0) & 1
     count = 2 if name == "cmpswap" else 1
     reads = tuple(range(data_register, data_register + words * count))
+    access = Access(size, writing=True, align=size, words=name == "cmpswap")
 
     def step(w: Waves) -> None:
         arena = w.group.arena
         addresses, active = address(w)
-        place, full = arena.locate(addresses, size, active, True, size, name == "cmpswap")
+        place, full = arena.locate(addresses, access, active)
         mask = w.mask if active is None else active
         if w.undefined:
             w.demand(reads, "in an atomic operation", those=mask)

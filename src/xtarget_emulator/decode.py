@@ -133,9 +133,9 @@ class Dpp:
 
     register: int
     control: int
-    eight: bool
-    zero: bool
-    inactive: bool
+    eight: bool = False
+    zero: bool = False
+    inactive: bool = False
     bank_mask: int = 15
     row_mask: int = 15
     negate: int = 0
@@ -339,7 +339,7 @@ def _one(data: bytes, address: int, arch: str) -> Instruction:
         and "rdna" in form_of(arch)
     ):
         inactive = fields["src0"] == _DPP8FI
-        dpp = Dpp(extra & 255, extra >> 8, True, False, inactive)
+        dpp = Dpp(extra & 255, extra >> 8, eight=True, inactive=inactive)
         size += 4
     return Instruction(
         address,
@@ -364,7 +364,6 @@ def _dpp16(word: int) -> Dpp:
     return Dpp(
         register=word & 255,
         control=word >> 8 & 0x1FF,
-        eight=False,
         zero=bool(word >> 19 & 1),
         inactive=bool(word >> 18 & 1),
         bank_mask=word >> 24 & 15,

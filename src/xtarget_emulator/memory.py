@@ -9,11 +9,11 @@ from __future__ import annotations
 import bisect
 import mmap
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["HOST_CALLS", "Arena", "Array", "Block", "Fault", "Unknown"]
+__all__ = ["HOST_CALLS", "Access", "Arena", "Array", "Block", "Fault", "Unknown"]
 
 Array = Any
 
@@ -51,6 +51,17 @@ class Block:
     what: str
     writable: bool = True
     full: bool = False
+
+
+class Access(NamedTuple):
+    """What an instruction does at each address: it reads or writes so many bytes, which lie at a
+    multiple of `align`. `words`: a buffer reaches to the end of the word that its last byte is in.
+    """
+
+    nbytes: int
+    writing: bool
+    align: int
+    words: bool = False
 
 
 def _whole(end: int) -> int:
@@ -201,20 +212,12 @@ class Arena:
 
     # ---------------------------------------------------------------------------- kernel's access
 
-    def locate(
-        self,
-        addresses: Array,
-        nbytes: int,
-        active: Array | None,
-        writing: bool,
-        align: int,
-        words: bool = False,
-    ) -> tuple[Array, bool]:
-        """Offsets in the arena of `nbytes` at each address, and whether all of it is initialised.
+    def locate(self, addresses: Array, access: Access, active: Array | None) -> tuple[Array, bool]:
+        """Offsets in the arena of what is accessed at each address, and whether all of it is
+        initialised.
 
         Args:
             addresses: uint64.
-            words: a buffer reaches to the end of the word that its last byte is in.
             active: which of them count (all when None); the others' offsets are meaningless but
                 within the arena.
 
@@ -227,6 +230,7 @@ class Arena:
                 return np.zeros(addresses.shape, np.int64), True
         else:
             counted = addresses
+        nbytes, writing, align, _ = access
         low, high = int(counted.min()), int(counted.max())
         block = self._last
         if low < block.start or high + nbytes > block.end:
@@ -234,7 +238,7 @@ class Arena:
             if found is not None and high + nbytes <= found.end:
                 block = self._last = found
             else:
-                return self._scattered(addresses, nbytes, active, writing, align, words)
+                return self._scattered(addresses, access, active)
         if writing and not block.writable:
             self._refuse(addresses, active, addresses >= block.start, "writes to", block)
         offsets = (addresses - np.uint64(self._base)).view(np.int64)
@@ -245,15 +249,10 @@ class Arena:
         return offsets, block.full
 
     def _scattered(
-        self,
-        addresses: Array,
-        nbytes: int,
-        active: Array | None,
-        writing: bool,
-        align: int,
-        words: bool,
+        self, addresses: Array, access: Access, active: Array | None
     ) -> tuple[Array, bool]:
         """`locate` for accesses to several buffers, or to none."""
+        nbytes, writing, align, words = access
         starts = np.array(self._starts or [0], np.uint64)
         blocks = [self._blocks[s] for s in self._starts]
         ends = np.array([_whole(b.end) if words else b.end for b in blocks] or [0], np.uint64)

@@ -11,7 +11,7 @@ from . import private, shadow
 from .access import NAME, SIZES, load_part, store_part
 from .atomics import atomic
 from .decode import Instruction
-from .memory import Array, Fault
+from .memory import Access, Array, Fault
 from .operands import plain, unsupported
 from .ordering import bypasses, cache_step
 from .valu import Step
@@ -150,13 +150,12 @@ def _load(ins: Instruction, address: Address, suffix: str, d16: bool, high: bool
     words = max(1, nbytes // 4)
     writes = tuple(range(register, register + words))
     alone = ins.retried or bypasses(ins)
+    access = Access(nbytes, writing=False, align=min(nbytes, 4), words=ins.whole_words)
 
     def step(w: Waves) -> None:
         arena = w.group.arena
         addresses, active = address(w)
-        place, full = arena.locate(
-            addresses, nbytes, active, False, min(nbytes, 4), ins.whole_words
-        )
+        place, full = arena.locate(addresses, access, active)
         if w.group.races is not None:
             w.group.races.memory.load(w, place, active, nbytes, ins.address, alone)
         lanes = None if w.full else w.mask
@@ -223,11 +222,12 @@ def _store(ins: Instruction, address: Address, suffix: str, high: bool) -> Step:
     nbytes, _dtype = SIZES[suffix]
     register = _register(ins, "data")
     words = max(1, nbytes // 4)
+    access = Access(nbytes, writing=True, align=min(nbytes, 4))
 
     def step(w: Waves) -> None:
         arena = w.group.arena
         addresses, active = address(w)
-        place, full = arena.locate(addresses, nbytes, active, True, min(nbytes, 4))
+        place, full = arena.locate(addresses, access, active)
         if w.undefined:
             # a buffer's bounds mask lanes as well as EXEC does
             for i in range(words):
@@ -268,12 +268,13 @@ def _to_lds(ins: Instruction, address: Address, nbytes: int) -> Step:
     offset = ins.fields["offset"]
     words = nbytes // 4
     reach = np.uint32(0x3FFFF if ins.arch == "gfx950" else 0xFFFF)  # gfx950 has 160 KiB of LDS
+    access = Access(nbytes, writing=False, align=4)
 
     def step(w: Waves) -> None:
         group = w.group
         addresses, active = address(w)
         w.demand((SGPR + M0,), "as a place in LDS", everywhere=True)
-        place, full = group.arena.locate(addresses, nbytes, active, False, 4)
+        place, full = group.arena.locate(addresses, access, active)
         lds = (w.su[M0] & reach).astype(np.int64) + offset + w.lane * nbytes
         wrong = (lds + nbytes > group.lds_bytes) & w.mask
         if wrong.any():
@@ -318,6 +319,7 @@ def _scalar(ins: Instruction) -> Step | None:
         extra = plain(ins, fields["soffset"], "u32")
     register = fields["sdata"]
     reads = base.reads + (extra.reads if extra else ())
+    access = Access(nbytes, writing=False, align=min(nbytes, 4), words=ins.whole_words)
 
     def step(w: Waves) -> None:
         w.demand(reads, "as an address", everywhere=True)
@@ -325,7 +327,7 @@ def _scalar(ins: Instruction) -> Step | None:
         addresses = base.get(w) + offset
         if extra is not None:
             addresses = addresses + extra.get(w)
-        place, full = arena.locate(addresses, nbytes, None, False, min(nbytes, 4), ins.whole_words)
+        place, full = arena.locate(addresses, access, None)
         if w.group.races is not None:
             first = np.broadcast_to(w.lane == 0, w.mask.shape)
             w.group.races.memory.load(w, place, first, nbytes, ins.address, ins.retried)

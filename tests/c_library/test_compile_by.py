@@ -18,6 +18,11 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from serving import answering, serving
 
 from libxtarget import (
+    BAD_ARGUMENT,
+    NEWER,
+    NO_SERVER,
+    NOT_IN_BUNDLE,
+    NOT_TRUSTED,
     SANITIZERS,
     Device,
     Failed,
@@ -30,7 +35,6 @@ from libxtarget import (
 from xtarget._serve import bundles
 
 HERE = Path(__file__).parent
-BAD_ARGUMENT, NEWER, NOT_TRUSTED, NOT_IN_BUNDLE, NO_SERVER = 1, 3, 4, 5, 9
 
 pytestmark = needs_compiler_and_opencl
 

@@ -16,6 +16,10 @@ import numpy as np
 import pytest
 
 from libxtarget import (
+    BAD_BUNDLE,
+    NEWER,
+    NOT_IN_BUNDLE,
+    NOT_TRUSTED,
     ROOT,
     SANITIZERS,
     Device,
@@ -31,7 +35,6 @@ from xtarget._bundle.format import HEADER, BundleFile
 from xtarget._bundle.writer import Packed, write_bundle
 
 HERE = Path(__file__).parent
-BAD_ARGUMENT, BAD_BUNDLE, NEWER, NOT_TRUSTED, NOT_IN_BUNDLE = 1, 2, 3, 4, 5
 
 pytestmark = needs_compiler_and_opencl
 

@@ -57,6 +57,11 @@ def check(world: World, what: str, types: tuple[str, ...] = ("*fp32",)) -> None:
         assert got == right, f"after {what}: {world}"
 
 
+def check_written(world: World, what: str, types: tuple[str, ...] = ("*fp32", "*fp16")) -> None:
+    world.write()
+    check(world, what, types)
+
+
 @pytest.mark.parametrize(
     "seed", [0, 1, *(pytest.param(n, marks=pytest.mark.long) for n in range(2, 12))]
 )
@@ -68,8 +73,7 @@ def test_random_changes_in_random_order(tmp_path: Path, seed: int) -> None:
         check(world, "the start")
         for _ in range(8):
             what = world.change(chosen)
-            world.write()
-            check(world, what, chosen.choice((("*fp32",), ("*fp32", "*fp16"))))
+            check_written(world, what, chosen.choice((("*fp32",), ("*fp32", "*fp16"))))
 
 
 @pytest.mark.parametrize("feature", sorted(FEATURES))
@@ -79,8 +83,7 @@ def test_each_way_to_read_a_value(tmp_path: Path, feature: str) -> None:
         for name in ("closed", "member", "base", "level", "lift"):
             world.values[name] = value
         world.environment, world.data = str(value), value
-        world.write()
-        check(world, f"{feature}={value}")
+        check_written(world, f"{feature}={value}", ("*fp32",))
 
 
 def test_a_constant_that_changes_between_two_specializations(tmp_path: Path) -> None:
@@ -96,8 +99,7 @@ def test_a_constant_that_changes_between_two_specializations(tmp_path: Path) -> 
 
     in_a_process(five_then_seven)
     world.values["a"] = 5
-    world.write()
-    check(world, "5, then 7, then a process with 5", ("*fp32", "*fp16"))
+    check_written(world, "5, then 7, then a process with 5")
 
 
 def test_a_constant_whose_inner_value_is_set(tmp_path: Path) -> None:
@@ -127,8 +129,7 @@ def test_a_file_that_is_edited_between_digest_and_import_and_back(tmp_path: Path
 
     FrontEnd.compiled = 0
     in_a_process(hit_edit_compile)
-    world.write()
-    check(world, "the edit and its end", ("*fp32", "*fp16"))
+    check_written(world, "the edit and its end")
 
 
 def test_a_replaced_callee(tmp_path: Path) -> None:

@@ -63,20 +63,30 @@ def test_sums_that_cannot_overflow_are_widened_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sum_", "widened", "expected"),
+    ("sum_", "widened", "number"),
     [
-        ("add nsw i32 %a, -8", "sext i32", "%w = add nsw i64 %xt.wide.2, -8"),
-        ("add nsw i32 %a, 8", "zext nneg i32", "%w = add nsw i64 %xt.wide.2, 8"),
-        ("add nuw i32 %a, -8", "zext i32", "%w = add nsw i64 %xt.wide.2, 4294967288"),
-        ("add i32 %a, 8", "zext i32", "%w = zext i32 %s to i64"),
-        ("add nuw i32 %a, 8", "sext i32", "%w = sext i32 %s to i64"),
-        ("shl nuw i32 %a, %b", "zext i32", "%w = zext i32 %s to i64"),
-        ("and i32 %a, 8", "zext i32", "%w = zext i32 %s to i64"),
+        ("add nsw i32 %a, -8", "sext i32", -8),
+        ("add nsw i32 %a, 8", "zext nneg i32", 8),
+        ("add nuw i32 %a, -8", "zext i32", 4294967288),
     ],
 )
-def test_only_what_is_known_not_to_overflow(sum_: str, widened: str, expected: str) -> None:
+def test_what_is_known_not_to_overflow_is_added_wide(sum_: str, widened: str, number: int) -> None:
     text = in_function(f"%s = {sum_}", f"%w = {widened} %s to i64")
-    assert body(passed(text, widen_indices))[-1] == expected
+    assert body(passed(text, widen_indices))[-1] == f"%w = add nsw i64 %xt.wide.2, {number}"
+
+
+@pytest.mark.parametrize(
+    ("sum_", "widened"),
+    [
+        ("add i32 %a, 8", "zext i32"),
+        ("add nuw i32 %a, 8", "sext i32"),
+        ("shl nuw i32 %a, %b", "zext i32"),
+        ("and i32 %a, 8", "zext i32"),
+    ],
+)
+def test_what_may_overflow_stays(sum_: str, widened: str) -> None:
+    text = in_function(f"%s = {sum_}", f"%w = {widened} %s to i64")
+    assert body(passed(text, widen_indices))[-1] == f"%w = {widened} %s to i64"
 
 
 def lanes_of(lines: list[str]) -> Lanes:

@@ -357,13 +357,19 @@ def the_last_one_reads_all_sums(x, o, block: tl.constexpr):
 
 
 @triton.jit
-def passed_on(x, o, block: tl.constexpr):
-    """Each block waits for the one before it; the last one reads what the first one stored."""
+def _stored_by_the_first(x, o, block: tl.constexpr):
+    """The number of the block, its elements and the place of a flag; the first block has stored."""
     me, i = tl.program_id(0), tl.arange(0, block)
-    flag = o.to(tl.pointer_type(tl.int32)) + 1000
     if me == 0:
         tl.store(o + i, tl.load(x + i))
     tl.debug_barrier()
+    return me, i, o.to(tl.pointer_type(tl.int32)) + 1000
+
+
+@triton.jit
+def passed_on(x, o, block: tl.constexpr):
+    """Each block waits for the one before it; the last one reads what the first one stored."""
+    me, i, flag = _stored_by_the_first(x, o, block)
     if me != 0:
         while tl.atomic_add(flag + me - 1, 0, sem="acquire") == 0:
             pass
@@ -392,11 +398,7 @@ def halves_beside_each_other(x, o, block: tl.constexpr):
 @triton.jit
 def a_flag_that_is_looked_at(x, o, block: tl.constexpr):
     """Looked at by loads that pass by the caches, before it is acquired."""
-    me, i = tl.program_id(0), tl.arange(0, block)
-    flag = o.to(tl.pointer_type(tl.int32)) + 1000
-    if me == 0:
-        tl.store(o + i, tl.load(x + i))
-    tl.debug_barrier()
+    me, i, flag = _stored_by_the_first(x, o, block)
     if me == 0:
         tl.atomic_xchg(flag, 1, sem="release")
     else:

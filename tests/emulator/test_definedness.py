@@ -1,12 +1,10 @@
-"""Results of instructions of which some operands were never written.
-
-The code is what LLVM's assembler makes of the text beside it.
-"""
+"""Results of instructions of which some operands were never written."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from listing import LISTING
 
 from xtarget_emulator.decode import decode
 from xtarget_emulator.group import Group
@@ -14,21 +12,6 @@ from xtarget_emulator.memory import Arena
 from xtarget_emulator.program import Program
 from xtarget_emulator.waves import SCC, SGPR, VCC, Waves
 
-#: Text to arch and code.
-_CODE = {
-    "v_mad_co_u64_u32 v[4:5], null, v18, s6, v[16:17]": ("gfx1201", "047cfed6120d4004"),
-    "v_lshl_add_u64 v[4:5], v[6:7], 2, v[8:9]": ("gfx942", "040008d206052104"),
-    "v_lshlrev_b64 v[5:6], 2, v[4:5]": ("gfx1100", "05003cd782080200"),
-    "v_lshrrev_b64 v[4:5], 2, v[4:5]": ("gfx1100", "04003dd782080200"),
-    "v_pk_add_f32 v[4:5], v[6:7], v[8:9]": ("gfx90a", "0440b2d306110218"),
-    "v_pk_mov_b32 v[4:5], v[6:7], v[8:9] op_sel:[1,0]": ("gfx942", "0448b3d306110218"),
-    "v_mov_b64 v[4:5], v[6:7]": ("gfx942", "0671087e"),
-    "s_lshl_b64 s[4:5], s[6:7], 2": ("gfx1100", "06828484"),
-    "s_and_b64 s[4:5], s[6:7], s[8:9]": ("gfx1100", "0608848b"),
-    "s_mul_u64 s[4:5], s[6:7], s[8:9]": ("gfx1201", "060884aa"),
-    "v_add_f64 v[4:5], v[6:7], v[8:9]": ("gfx1100", "040027d706110200"),
-    "v_s_exp_f32 s4, s6": ("gfx1201", "040080d606000000"),
-}
 #: For each: an instruction, registers that hold nothing before (all others do), and after.
 _CASES = [
     ("v_mad_co_u64_u32", "v17", "v5 v17"),
@@ -78,8 +61,8 @@ def _run(arch: str, code: str, blank: str, mask: int = -1, vcc: int = 0) -> dict
 
 @pytest.mark.parametrize(("name", "blank", "expected"), _CASES)
 def test_a_half_is_undefined_if_it_depends_on_what_is(name: str, blank: str, expected: str) -> None:
-    (text,) = (text for text in _CODE if text.startswith(name))
-    assert set(_run(*_CODE[text], blank)) == set(expected.split()), text
+    (found,) = (listed for listed in LISTING if listed.text.startswith(name))
+    assert set(_run(found.arch, found.code, blank)) == set(expected.split()), found.text
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,11 @@ needs_hip = pytest.mark.skipif(
 needs_cc = pytest.mark.skipif(
     shutil.which(os.environ.get("CC", "cc")) is None, reason="there is no C compiler"
 )
+
+
+def through_hip(test: Callable[..., None]) -> Callable[..., None]:
+    """Needs hip-python, and a C compiler for the library behind it."""
+    return needs_hip(needs_cc(test))
 
 
 def _python(code: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -42,8 +48,7 @@ def _right(code: str, folder: Path, **environment: str) -> str:
     return done.stdout
 
 
-@needs_hip
-@needs_cc
+@through_hip
 def test_several_archs_of_one_process_through_hip_python(tmp_path: Path) -> None:
     out = _right(
         """
@@ -67,8 +72,7 @@ def test_several_archs_of_one_process_through_hip_python(tmp_path: Path) -> None
     assert out == "True True\n"
 
 
-@needs_hip
-@needs_cc
+@through_hip
 def test_a_kernels_fault_comes_out_of_the_call_and_the_device_stays_lost(tmp_path: Path) -> None:
     out = _right(
         """
@@ -96,8 +100,7 @@ def test_a_kernels_fault_comes_out_of_the_call_and_the_device_stays_lost(tmp_pat
     assert out == "beyond on gfx942, block (2, 0, 0), warp 0, lane 0\nTrue\n"
 
 
-@needs_hip
-@needs_cc
+@through_hip
 def test_blocks_of_a_cooperative_launch_wait_for_each_other(tmp_path: Path) -> None:
     out = _right(
         """
@@ -114,8 +117,7 @@ def test_blocks_of_a_cooperative_launch_wait_for_each_other(tmp_path: Path) -> N
     assert out.split() == [str(float((np.arange(32 * 256) % 7).sum())), "True"]
 
 
-@needs_hip
-@needs_cc
+@through_hip
 def test_the_library_is_no_amd_gpu_of_this_process(tmp_path: Path) -> None:
     out = _right(
         """

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from harness import ARCHS, compiled
+from listing import LISTING, Listed
 
 from xtarget_emulator.decode import Instruction, _name, decode
 
@@ -18,18 +19,7 @@ import second_opinion
 from amd_operands import conflict, expected
 from amd_text import Text
 
-#: What LLVM 22 prints of these.
-_PRINTED = {
-    ("gfx942", "0671087e"): "v_mov_b64_e32 v[4:5], v[6:7]",
-    ("gfx942", "040008d206052104"): "v_lshl_add_u64 v[4:5], v[6:7], 2, v[8:9]",
-    ("gfx90a", "0440b2d306110218"): "v_pk_add_f32 v[4:5], v[6:7], v[8:9]",
-    ("gfx1100", "05003cd782080200"): "v_lshlrev_b64 v[5:6], 2, v[4:5]",
-    ("gfx1100", "06828484"): "s_lshl_b64 s[4:5], s[6:7], 2",
-    ("gfx1100", "061150ca09010404"): "v_dual_cndmask_b32 v4, v6, v8 :: v_dual_mov_b32 v5, v9",
-    ("gfx1201", "047cfed6120d4004"): "v_mad_co_u64_u32 v[4:5], null, v18, s6, v[16:17]",
-    ("gfx1201", "060884aa"): "s_mul_u64 s[4:5], s[6:7], s[8:9]",
-}
-#: The same with one mistake each, and what is said of it.
+#: Instructions of the listing with one mistake each, and what is said of it.
 _MISREAD = [
     ("gfx942", "0671087e", "v_mov_b64_e32 v[4:5], v[8:9]", "operands"),
     ("gfx942", "0671087e", "v_mov_b32_e32 v4, v6", "v_mov_b32 for"),
@@ -57,11 +47,11 @@ def _one(arch: str, code: str) -> Instruction:
     return instruction
 
 
-@pytest.mark.parametrize(("arch", "code"), list(_PRINTED))
-def test_what_is_read_right_is_no_conflict(arch: str, code: str) -> None:
-    ins = _one(arch, code)
-    assert conflict(ins, ins.size, _PRINTED[arch, code], _name) == ""
-    assert conflict(ins, ins.size + 4, _PRINTED[arch, code], _name).startswith(f"{ins.size + 4} b")
+@pytest.mark.parametrize("listed", LISTING, ids=lambda listed: listed.text)
+def test_what_is_read_right_is_no_conflict(listed: Listed) -> None:
+    ins = _one(listed.arch, listed.code)
+    assert conflict(ins, ins.size, listed.text, _name) == ""
+    assert conflict(ins, ins.size + 4, listed.text, _name).startswith(f"{ins.size + 4} b")
 
 
 @pytest.mark.parametrize(("arch", "code", "text", "said"), _MISREAD)

@@ -3,7 +3,7 @@ gives, and refuses what Python refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,15 +21,6 @@ from xtarget._launch.overlap import Overlaps
 
 TWIN: Callable[..., Any] = launching._run_in_python
 KINDS = ("NumPy", "torch", "xtarget")
-
-
-@pytest.fixture
-def core(device: str) -> Iterator[Any]:
-    if launching._native is None:
-        pytest.skip("the compiled core is not built, or XTARGET_CORE=python")
-    launching.forget_calls()
-    yield launching._native
-    launching.forget_calls()
 
 
 @pytest.fixture(params=KINDS)

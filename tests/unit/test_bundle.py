@@ -15,8 +15,8 @@ from artifacts import sample_artifact
 from xtarget import Artifact, LoadError, Target, UntrustedError
 from xtarget._artifacts.compatibility import fit, portable_fit
 from xtarget._bundle import reader
-from xtarget._bundle.builder.build import _section
 from xtarget._bundle.builder.classes import Class
+from xtarget._bundle.builder.sections import section_of
 from xtarget._bundle.writer import write_bundle
 from xtarget._cli.bundle import list_bundle
 from xtarget._compile import functions
@@ -52,7 +52,7 @@ def make(path: Path, *made: tuple[str, CompileRequest, str | None]) -> Path:
         one.kernels.add(("add", "float32"))
         job = Job(target, "/library", "elementwise:add", request)
         sections.setdefault(target, []).append((job, one, artifact(target, request, ptx)))
-    path.write_bytes(write_bundle({"made_by": "t"}, [_section(*s) for s in sections.items()]))
+    path.write_bytes(write_bundle({"made_by": "t"}, [section_of(*s) for s in sections.items()]))
     return path
 
 

@@ -5,7 +5,7 @@ character, and takes no memory for what the file says of itself."""
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -163,32 +163,16 @@ def check_one(data: st.DataObject, folder: Path, capsys: pytest.CaptureFixture[s
     use(path, folder / "c", capsys)
 
 
-@pytest.fixture
-def check(
-    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> Callable[[st.DataObject], None]:
-    return lambda data: check_one(data, tmp_path_factory.mktemp("x"), capsys)
-
-
-def examples(count: int) -> settings:
-    return settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-@examples(60)
-@given(data=st.data())
+@pytest.mark.parametrize("count", [60, pytest.param(6000, marks=pytest.mark.long)])
 def test_no_member_of_another_kind_gets_through(
-    data: st.DataObject, check: Callable[[st.DataObject], None]
+    count: int, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    check(data)
+    @settings(max_examples=count, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(data=st.data())
+    def check(data: st.DataObject) -> None:
+        check_one(data, tmp_path_factory.mktemp("x"), capsys)
 
-
-@pytest.mark.long
-@examples(6000)
-@given(data=st.data())
-def test_none_of_thousands_of_members_of_another_kind_gets_through(
-    data: st.DataObject, check: Callable[[st.DataObject], None]
-) -> None:
-    check(data)
+    check()
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import sized_caches
-from sized_caches import SIZE, TARGET, cap_of, has, key, open_cache, place, put, stamp, used
+from sized_caches import SIZE, TARGET, cap_of, filled, has, key, open_cache, place, put, stamp, used
 
 from xtarget._cache import evict, lock
 from xtarget._cache.scan import scan
@@ -70,9 +70,7 @@ def test_a_stamp_of_the_future_is_as_good_as_now(tmp_path: Path) -> None:
 
 
 def test_an_entry_that_is_read_or_written_is_not_removed(tmp_path: Path) -> None:
-    cache = open_cache(tmp_path, None)
-    for n in range(3):
-        put(cache, n)
+    cache = filled(tmp_path, None, 3)
     with (
         cache.own.mark_path(place(0)).open() as reader,
         lock.brief(evict.writers_path(cache.own.base), fcntl.LOCK_SH, 0) as writing,
@@ -198,9 +196,7 @@ def test_marks_that_may_only_be_read_are_evicted_too(
 
 
 def test_entries_that_lay_there_before_the_first_note_count(tmp_path: Path) -> None:
-    cache = open_cache(tmp_path, None)
-    for n in range(10):
-        put(cache, n)
+    cache = filled(tmp_path, None, 10)
     (cache.own.base / ".usage").unlink()
     capped = open_cache(tmp_path, 5)
     put(capped, 10)
@@ -210,9 +206,7 @@ def test_entries_that_lay_there_before_the_first_note_count(tmp_path: Path) -> N
 def test_a_cap_smaller_than_one_entry_keeps_nothing_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cache = open_cache(tmp_path, 0.5)
-    for n in range(3):
-        put(cache, n)
+    cache = filled(tmp_path, 0.5, 3)
     assert not has(cache, 0)
     assert caplog.text.count("larger than the whole cache may be") == 1
     assert "XTARGET_CACHE_SIZE" in caplog.text

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from sized_caches import SIZE, TARGET, cap_of, has, key, open_cache, place, put, used
+from sized_caches import SIZE, TARGET, cap_of, filled, has, key, open_cache, place, put, used
 
 from xtarget._cache import counters, evict, explain, lock
 from xtarget._cache.scan import scan
@@ -122,9 +122,7 @@ def test_a_sweeper_that_was_stopped_is_waited_for_once(
     monkeypatch.setattr(evict, "_WAIT_FOR_ROOM", 60.0)
     monkeypatch.setattr(evict, "_watches", {})
     monkeypatch.setattr("xtarget._cache.store._FOR_SWEEP", 0.05)
-    cache = open_cache(tmp_path, 4)
-    for n in range(4):
-        put(cache, n)
+    cache = filled(tmp_path, 4, 4)
     path, before = evict.lock_path(cache.own.base, "sweep"), counters.counted()[0]
     with (
         path.open("w") as sweeping,
@@ -161,9 +159,7 @@ def test_a_sweeper_that_was_overtaken_stops_and_leaves_the_new_ones_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(evict, "_SLICE", 0.0)
-    cache = open_cache(tmp_path, None)
-    for n in range(5):
-        put(cache, n)
+    cache = filled(tmp_path, None, 5)
     found = sorted(scan(cache.own.base), key=lambda entry: entry.stamp)
     removed, _ = evict.remove_all(cache.own.base, found, 5 * SIZE, lambda freed: False)
     assert removed < 5
@@ -190,9 +186,7 @@ def test_entries_are_evicted_where_an_exclusive_lock_needs_a_file_open_for_writi
         flock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", nfs)
-    cache = open_cache(tmp_path, 3)
-    for n in range(10):
-        put(cache, n)
+    cache = filled(tmp_path, 3, 10)
     assert has(cache, 9)
     assert sum(has(cache, n) for n in range(10)) <= 3
 
@@ -204,9 +198,7 @@ def test_without_locks_a_full_cache_keeps_nothing_more_waits_for_nobody_and_says
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    cache = open_cache(tmp_path, 3)
-    for n in range(3):
-        put(cache, n)
+    cache = filled(tmp_path, 3, 3)
     monkeypatch.setattr(evict, "_WAIT_FOR_ROOM", 10_000.0)
     for n in range(3, 6):
         put(cache, n)
@@ -218,9 +210,7 @@ def test_without_locks_a_full_cache_keeps_nothing_more_waits_for_nobody_and_says
 def test_an_entry_that_a_sweeper_did_not_count_is_swept_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = open_cache(tmp_path, 5)
-    for n in range(5):
-        put(cache, n)
+    cache = filled(tmp_path, 5, 5)
     usage = cache.own.usage
     assert usage.add(10 * SIZE)[0] > cap_of(cache)
     with lock.try_hold(evict.lock_path(cache.own.base, "sweep")) as sweeping:

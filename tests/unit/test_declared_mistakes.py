@@ -71,36 +71,37 @@ KINDS: dict[str, Any] = {
 }
 FLAG = {"true", "false"}
 NUMBERS = {"3", "zero", "negative", "huge", "float", "nan", "inf", "true", "false", "numpy", "none"}
-#: By parameter: what it takes of these, and a word of its own that the sentence has.
-TAKES: dict[str, tuple[set[str], str]] = {
-    "inputs": ({"()", "[]", "{}", "none"}, "inputs"),
-    "updates": ({"()", "[]"}, "updates"),
-    "outputs": ({"none", "{}"}, "outputs"),
-    "grid": ({"function", "text"}, "grid"),
-    "sizes": ({"none", "{}"}, "sizes"),
-    "constants": ({"none", "{}"}, "constants"),
-    "options": ({"none", "{}"}, "options"),
-    "complete": (FLAG, "complete"),
-    "strided": (FLAG, "strided"),
-    "elementwise": (FLAG, "elementwise"),
-    "in_place": (FLAG, "in_place"),
-    "scalars": ({"()", "[]", "{}"}, "scalars"),
-    "flags": ({"none", "{}"}, "flags"),
-    "workspaces": ({"none", "{}"}, "workspaces"),
-    "configs": ({"()", "[]"}, "configs"),
-    "key": ({"()", "[]"}, "key"),
-    "prune": ({"none", "function"}, "prune"),
-    "examples": ({"none", "function"}, "examples"),
-    "num_warps": ({"function"}, "num_warps"),
-    "num_stages": ({"3", "zero", "function"}, "num_stages"),
-    "dtypes": (set(), "dtypes"),
-    "reference": ({"none", "function"}, "reference"),
-    "name": ({"none", "text"}, "name"),
-    "summary": ({"none", "text", "empty"}, "summary"),
-    "init": (NUMBERS, "init"),
-    "maxnreg": ({"none", "3"}, "maxnreg"),
-    "enable_fp_fusion": (FLAG, "enable_fp_fusion"),
-    "lanes": ({"text", "empty"}, "lanes"),
+SEQUENCE, MAPPING, CALLED = {"()", "[]"}, {"none", "{}"}, {"none", "function"}
+#: By parameter: what it takes of these. The sentence has the parameter's name.
+TAKES: dict[str, set[str]] = {
+    "inputs": SEQUENCE | MAPPING,
+    "updates": SEQUENCE,
+    "outputs": MAPPING,
+    "grid": {"function", "text"},
+    "sizes": MAPPING,
+    "constants": MAPPING,
+    "options": MAPPING,
+    "complete": FLAG,
+    "strided": FLAG,
+    "elementwise": FLAG,
+    "in_place": FLAG,
+    "scalars": {*SEQUENCE, "{}"},
+    "flags": MAPPING,
+    "workspaces": MAPPING,
+    "configs": SEQUENCE,
+    "key": SEQUENCE,
+    "prune": CALLED,
+    "examples": CALLED,
+    "num_warps": {"function"},
+    "num_stages": {"3", "zero", "function"},
+    "dtypes": set(),
+    "reference": CALLED,
+    "name": {"none", "text"},
+    "summary": {"none", "text", "empty"},
+    "init": NUMBERS,
+    "maxnreg": {"none", "3"},
+    "enable_fp_fusion": FLAG,
+    "lanes": {"text", "empty"},
 }
 
 
@@ -123,20 +124,19 @@ def test_every_parameter_refuses_every_wrong_kind(
     parameter: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(libraries, "register", lambda *_: None)
-    takes, word = TAKES[parameter]
     value = KINDS[kind]
     given = {parameter: value}
     if parameter == "init":
         given = {"outputs": {"out": Out("x", init=value)}}
     elif parameter in ("maxnreg", "enable_fp_fusion", "lanes"):
         given = {"options": {parameter: value}}
-    if kind in takes:
+    if kind in TAKES[parameter]:
         declared(**{"outputs": {}, **given} if parameter == "inputs" else given)
         return
     with pytest.raises(xtarget.XTargetError) as raised:
         declared(**given)
     said = str(raised.value)
-    assert word in said
+    assert parameter in said
     assert said.endswith(".")
     assert len(said) < 700
 

@@ -10,8 +10,9 @@ import pytest
 
 pytest.importorskip("dpctl")
 
+from artifacts import sample_artifact
+
 from xtarget._values.errors import LoadError
-from xtarget._values.types import Artifact, Target
 from xtarget.targets.intel import program
 from xtarget.targets.intel.machine_code import LevelZero, Route
 from xtarget.targets.intel.program import CODE, Loader, proof_of
@@ -146,16 +147,7 @@ def _loader() -> Loader:
     return Loader(None, "a GPU", SimpleNamespace(name="intel:0", product="a GPU"))  # type: ignore[arg-type]
 
 
-ARTIFACT = Artifact(
-    format="spirv",
-    target=Target("intel", "spirv64"),
-    entry="k",
-    binary=SPIRV,
-    num_warps=1,
-    warp_size=16,
-    shared_bytes=0,
-    parameters=(),
-)
+ARTIFACT = sample_artifact(SPIRV, target="intel:spirv64", format="spirv", entry="k", parameters=())
 
 
 def test_the_childs_code_is_loaded_and_kept(loader: Loader, jit: Jit, ze: Ze) -> None:

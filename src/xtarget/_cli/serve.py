@@ -6,13 +6,14 @@ import json
 import os
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from .._values.errors import ArgumentError
-from .base import Command, echo, json_option
+from .base import Command, FunctionT, echo, json_option
 
 if TYPE_CHECKING:
     from .._serve.listen import CompileServer
@@ -25,6 +26,13 @@ _LOOK = 1.0
 _ENDS = (signal.SIGTERM, signal.SIGINT)
 #: They would send what is asked here elsewhere, or make it otherwise than it was asked for.
 _NOT_HERE = ("XTARGET_COMPILE_SERVER", "XTARGET_ROUTES")
+
+
+def _limit(
+    name: str, kind: click.IntRange | click.FloatRange, default: float, help: str
+) -> Callable[[FunctionT], FunctionT]:
+    """An option that is a number within bounds and shows its default."""
+    return click.option(name, type=kind, default=default, show_default=True, help=help)
 
 
 @click.command(
@@ -52,22 +60,15 @@ _NOT_HERE = ("XTARGET_COMPILE_SERVER", "XTARGET_ROUTES")
     type=click.IntRange(1, 256),
     help="Compilations at the same time. Default: one for each processor.",
 )
-@click.option(
-    "--waiting",
-    type=click.IntRange(0, 10_000),
-    default=256,
-    show_default=True,
-    help="Requests that may wait for their turn.",
-)
+@_limit("--waiting", click.IntRange(0, 10_000), 256, "Requests that may wait for their turn.")
 @click.option(
     "--per-minute", type=click.IntRange(1, 100_000), help="Compilations of one client in a minute."
 )
-@click.option(
+@_limit(
     "--stop-seconds",
-    type=click.FloatRange(0, 3600),
-    default=30.0,
-    show_default=True,
-    help="When stopped, for compilations that are in work.",
+    click.FloatRange(0, 3600),
+    30.0,
+    "When stopped, for compilations that are in work.",
 )
 @click.option(
     "--idle", type=click.FloatRange(1), metavar="SECONDS", help="End when nobody asks for so long."

@@ -9,23 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 
+from .. import spec
 from .._arrays.dtypes import NumpyRules
 from .._kernels.steps import Fold, Operand, Step
 from .._values.types import DtypeConstant
 from .._values.value_classes import value_class
-from ..spec import (
-    ABSENT,
-    ArrayType,
-    Call,
-    Input,
-    Launch,
-    Output,
-    Plan,
-    Scalar,
-    ScalarType,
-    Temporary,
-    contiguous_strides,
-)
 from .nodes import Node, Value
 
 __all__ = ["Expansion", "expansion_of"]
@@ -93,42 +81,42 @@ def _is_last(node: Node, ndim: int) -> bool:
     return axes in ((-1,), (ndim - 1,)) and type(axes[0]) is int
 
 
-def _typical(node: Node) -> Plan | None:
-    types: list[ArrayType | ScalarType] = []
+def _typical(node: Node) -> spec.Plan | None:
+    types: list[spec.ArrayType | spec.ScalarType] = []
     for type_ in node.types:
-        if isinstance(type_, ArrayType) and type_.ndim:
+        if isinstance(type_, spec.ArrayType) and type_.ndim:
             shape = (*(2,) * (type_.ndim - 1), _LENGTH)
-            types.append(ArrayType(type_.dtype, shape, contiguous_strides(shape)))
-        elif type_ is ABSENT:
+            types.append(spec.ArrayType(type_.dtype, shape, spec.contiguous_strides(shape)))
+        elif type_ is spec.ABSENT:
             types.append(type_)
         else:
             return None
     options = {**node.spec.options, **node.options}
     if not isinstance(options.get("keepdims", False), bool):
         return None
-    return node.spec.plan(Call(node.spec.name, tuple(types), options, None, "cpu", 1, _RULES))
+    return node.spec.plan(spec.Call(node.spec.name, tuple(types), options, None, "cpu", 1, _RULES))
 
 
-def _dtype(launch: Launch, name: str) -> str:
+def _dtype(launch: spec.Launch, name: str) -> str:
     value = launch.constants[name]
     assert isinstance(value, DtypeConstant)
     return value.name
 
 
-def _folds(node: Node, plan: Plan) -> tuple[Fold, ...] | None:
+def _folds(node: Node, plan: spec.Plan) -> tuple[Fold, ...] | None:
     """The folds of a plan that makes them of its first argument, one launch each; both of a
     variance are one launch."""
     found: list[Fold] = []
-    left: dict[Temporary, int] = {}
+    left: dict[spec.Temporary, int] = {}
     for launch in plan.launches:
         of_variance = launch.source.endswith(":moments")
         folds = _moments(launch) if of_variance else _fold(launch, left)
         if folds is None:
             return None
         found += folds
-        if isinstance(launch.args["out"], Temporary):
+        if isinstance(launch.args["out"], spec.Temporary):
             left[launch.args["out"]] = len(found) - 1
-    if not isinstance(plan.launches[-1].args["out"], Output):
+    if not isinstance(plan.launches[-1].args["out"], spec.Output):
         return None
     return (*found[:-1], _as(found[-1], node.plan.outputs[0].dtype))
 
@@ -139,11 +127,11 @@ def _as(fold: Fold, dtype: str) -> Fold:
     )
 
 
-def _moments(launch: Launch) -> list[Fold] | None:
+def _moments(launch: spec.Launch) -> list[Fold] | None:
     """The mean, and the squares of what differs from it."""
     count = launch.args.get("count")
     less = _LENGTH - count if isinstance(count, int) else -1
-    if launch.args["x"] != Input(0) or launch.grid[1] != 1 or not 0 <= less < _LENGTH:
+    if launch.args["x"] != spec.Input(0) or launch.grid[1] != 1 or not 0 <= less < _LENGTH:
         return None
     t = _dtype(launch, "T")
     x: Operand = ("@0", (t,))
@@ -152,11 +140,11 @@ def _moments(launch: Launch) -> list[Fold] | None:
     return [mean, Fold("sum", "deviation", finish, t, t, less, (x, ("0", ())), t)]
 
 
-def _fold(launch: Launch, left: Mapping[Temporary, int]) -> list[Fold] | None:
+def _fold(launch: spec.Launch, left: Mapping[spec.Temporary, int]) -> list[Fold] | None:
     args, constants = launch.args, launch.constants
     kind = launch.source.partition(":")[2]
     given: Operand
-    if args["x"] != Input(0) or launch.grid[1] != 1:
+    if args["x"] != spec.Input(0) or launch.grid[1] != 1:
         return None
     computed = _dtype(launch, "T")
     if kind in ("sum", "max"):
@@ -170,7 +158,9 @@ def _fold(launch: Launch, left: Mapping[Temporary, int]) -> list[Fold] | None:
     else:
         return None
     begins = args.get("initial")
-    if isinstance(args.get("p"), Scalar) or (isinstance(begins, Scalar) and not _is_least(launch)):
+    if isinstance(args.get("p"), spec.Scalar) or (
+        isinstance(begins, spec.Scalar) and not _is_least(launch)
+    ):
         return None
     count, aux = args.get("count"), args.get("aux")
     less = _LENGTH - count if isinstance(count, int) else 0
@@ -178,20 +168,20 @@ def _fold(launch: Launch, left: Mapping[Temporary, int]) -> list[Fold] | None:
         return None
     given = ("@0", (taken,))
     operands: tuple[Operand, ...] = (given,)
-    if isinstance(aux, Temporary):
+    if isinstance(aux, spec.Temporary):
         operands = (given, (str(left[aux]), ()))
     return [Fold(op, mapped, finish, taken, computed, less, operands, computed)]
 
 
-def _is_least(launch: Launch) -> bool:
+def _is_least(launch: spec.Launch) -> bool:
     """Whether what a fold begins with changes nothing: the 0 of `any`."""
     begins = launch.args["initial"]
-    assert isinstance(begins, Scalar)
+    assert isinstance(begins, spec.Scalar)
     kind = launch.constants["OP"], launch.constants["MAP"]
     return begins.value == 0 and kind == ("max", "nonzero")
 
 
-def _softmax(launch: Launch, dtype: str) -> tuple[Step | Fold, ...]:
+def _softmax(launch: spec.Launch, dtype: str) -> tuple[Step | Fold, ...]:
     """x - max, exp, and the quotient by its sum or less its logarithm (`softmaxes`)."""
     t = _dtype(launch, "T")
     steps: list[Step | Fold] = []
@@ -219,11 +209,11 @@ def _softmax(launch: Launch, dtype: str) -> tuple[Step | Fold, ...]:
     return tuple(steps)
 
 
-def _normalization(launch: Launch, dtype: str) -> tuple[Step | Fold, ...]:
+def _normalization(launch: spec.Launch, dtype: str) -> tuple[Step | Fold, ...]:
     """(x - mean) / sqrt(variance + eps) * weight + bias; rms_norm: of 0 as the mean."""
     t = _dtype(launch, "T")
     eps = launch.args["eps"]
-    assert isinstance(eps, Scalar)
+    assert isinstance(eps, spec.Scalar)
     steps: list[Step | Fold] = []
     x: Operand = ("@0", (t,))
 
@@ -246,7 +236,7 @@ def _normalization(launch: Launch, dtype: str) -> tuple[Step | Fold, ...]:
         y = add(Step(_DIV, (y, root), t))
     for name, function in (("weight", _MUL), ("bias", _ADD)):
         place = launch.args.get(name)
-        if isinstance(place, Input):
+        if isinstance(place, spec.Input):
             y = add(Step(function, (y, (f"@{place.index}", (t,))), t))
     last = steps.pop()
     assert isinstance(last, Step)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from .._kernels.checks import check_plan
+from .._kernels.plan_checks import check_plan
 from .._values.symbols import SymInt, peek
 from ..spec import ArrayType, Plan, Scalar
 

@@ -1,7 +1,5 @@
-"""The specializations that the launches of a plan need, and where parameters' values are from.
-
-Sizes and strides may be symbolic integers (`_values.symbols`). What has to be a number (a constant
-of a kernel, what the alignment of a size decides) is one afterwards, with a guard.
+"""The specializations that the launches of a plan need, and where parameters' values are from;
+sizes may be symbolic, as in `planning`.
 """
 
 from __future__ import annotations

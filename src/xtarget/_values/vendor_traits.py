@@ -50,9 +50,10 @@ class ArchRules(Protocol):
         ...
 
 
-def products_by_arch(**names: str) -> Mapping[str, str]:
-    """`VendorTraits.products`: by arch, names of products with spaces between them."""
-    return {name: arch for arch, of_arch in names.items() for name in of_arch.split()}
+def products_by_arch(table: str) -> Mapping[str, str]:
+    """`VendorTraits.products` from lines of an arch and the names of its products."""
+    rows = (line.split() for line in table.strip().splitlines())
+    return {name: arch for arch, *names in rows for name in names}
 
 
 def _as_written(arch: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,26 +13,24 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from ... import _cache
-from ..._artifacts.entry import describe
 from ..._children.frames import Frame
 from ..._compile import functions, keys, routes
-from ..._compile.workers import Compiled, Job, compile_all, plain, sources_of
+from ..._compile.workers import Compiled, Job, compile_all, sources_of
 from ..._kernels import libraries, library_code
 from ..._system.output import check_output, write_output
 from ..._system.package import FOLDER
 from ..._values.errors import ArgumentError, CompileError, LoadError
 from ..._values.types import Artifact, Target
-from ..._values.vendors import traits
 from ...targets._host import contents
-from .. import reader, signing
-from ..calls import CallRecord
+from .. import signing
 from ..format import BundleFile
 from ..manifest import check_section
 from ..packing import packing
-from ..writer import Entry, Packed, pack_section, write_bundle
+from ..writer import Packed, write_bundle
 from .call_forms import call_records
 from .classes import COVERAGE, Class
 from .orders import Order, classes_of, wanted
+from .sections import differing, section_of
 
 __all__ = ["Order", "Report", "build", "wanted"]
 
@@ -215,14 +212,14 @@ def _content(
         report.from_cache += sum(k["variants"] for k in section.listed["kernels"].values())
     rest = replace(order, targets=tuple(t for t in order.targets if t not in sections))
     for target, made in _make(rest, report, seconds, compile_jobs, progress).items():
-        done = list(_differing(made.done))
+        done = list(differing(made.done))
         with library_code.without_imports():
             calls = call_records(
                 order.kernels, order.dtypes, target, [(one, j.request, a) for j, one, a in done],
                 calls=order.calls, views=order.views, full=order.full,
                 incomplete=report.notes.append,
             )  # fmt: skip
-        section = sections[target] = _section(target, done, calls, compression)
+        section = sections[target] = section_of(target, done, calls, compression)
         if not made.failed:
             cache = _cache.default_cache()
             cache.put_section(target, keys[target], section.listed, section.content)
@@ -346,73 +343,3 @@ def _compiled(
             yield index, error
         else:
             yield index, Compiled(made, time.perf_counter() - start)
-
-
-def _differing(
-    made: Iterable[tuple[Job, Class, Artifact]],
-) -> Iterator[tuple[Job, Class, Artifact]]:
-    """The binaries whose code differs from one that assumes less: equal code serves more calls
-    under the record that assumes less."""
-    known: dict[tuple[bytes, bytes], list[frozenset[str]]] = {}
-    for job, one, artifact in sorted(made, key=lambda m: len(m[0].request.aligned)):
-        facts = json.dumps(describe(artifact), sort_keys=True).encode()
-        code = hashlib.sha256(facts + artifact.binary).digest()
-        assumed = frozenset(job.request.aligned)
-        less = known.setdefault((reader.class_key(job.request), code), [])
-        if not any(others <= assumed for others in less):
-            less.append(assumed)
-            yield job, one, artifact
-
-
-def _section(
-    target: Target,
-    made: Iterable[tuple[Job, Class, Artifact]],
-    calls: Sequence[CallRecord] = (),
-    compression: str = "zlib",
-) -> Packed:
-    """A target's part of the bundle.
-
-    Args:
-        calls: its call records.
-        compression: `zlib` or `zstd`.
-    """
-    entries: dict[bytes, Entry] = {}
-    kernels: dict[str, Any] = {}
-    for job, one, artifact in _differing(made):
-        request = job.request
-        variant: dict[str, Any] = {
-            "aligned": list(request.aligned),
-            "artifact": describe(artifact),
-        }
-        binaries = {"binary": artifact.binary}
-        rules = traits(artifact.target.vendor).arch_rules
-        portable = None if rules is None else rules.portable(artifact.texts)
-        if portable is not None:
-            variant["arch_specific"] = portable.oldest is None
-            if portable.oldest is not None:
-                variant["portable_arch"] = portable.oldest
-                variant["portable_format"] = portable.format
-                binaries["portable"] = portable.text.encode()
-        key = reader.class_key(request)
-        entry = entries.get(key)
-        if entry is None:
-            record = {
-                "parts": [list(part) for part in reader.class_parts(request)],
-                "kernels": [list(pair) for pair in sorted(one.kernels)],
-                "source": one.source,
-                "constants": {name: plain(value) for name, value in request.constants},
-                "valid_for": list(one.valid_for),
-                "variants": [],
-            }
-            entry = entries[key] = Entry(key, record, [])
-        entry.record["variants"].append(variant)
-        assert isinstance(entry.binaries, list)
-        entry.binaries.append(binaries)
-        listed = kernels.setdefault(
-            request.source.name, {"sources": [], "dtypes": [], "variants": 0, "bytes": 0}
-        )
-        listed["variants"] += 1
-        listed["bytes"] += len(artifact.binary)
-        listed["sources"] = sorted({*listed["sources"], request.source.digest})
-        listed["dtypes"] = sorted({*listed["dtypes"], *(dtype for _, dtype in one.kernels)})
-    return pack_section(target, kernels, entries.values(), calls, compression)

@@ -158,18 +158,23 @@ class Evaluator(ABC):
         if what == Builtin("static_range"):
             if node is self.outer:
                 self.outer = None  # it is written out
-            numbers = range(*limits)
-            if len(numbers) > _LONGEST:
-                raise RefusedError(f"a static range of {len(numbers)}")
-            for number in numbers:
-                names[name] = number
-                self._body(node.body, names, scope)
+            self._written_out(node, name, range(*limits), _LONGEST, names, scope)
             return
         if what != Builtin("range"):
             raise RefusedError("a loop over this")
         if any(isinstance(limit, Value) and limit.block for limit in limits):
             raise RefusedError("a loop whose length differs between lanes")
         self._runtime_loop(node, name, limits, names, scope)
+
+    def _written_out(
+        self, node: ast.For, name: str, numbers: range, most: int, names: Names, scope: Scope
+    ) -> None:
+        """The body of a loop once for each number, of which there may be so many."""
+        if len(numbers) > most:
+            raise RefusedError(f"a loop of {len(numbers)} turns")
+        for number in numbers:
+            names[name] = number
+            self._body(node.body, names, scope)
 
     # ------------------------------------------------------------------------------ expressions
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from functools import cache
 from typing import Any, TypeAlias
@@ -27,6 +28,10 @@ class RefusedError(Exception):
 
 
 Number: TypeAlias = bool | int | float
+
+
+def _is(name: str) -> Callable[[DType], bool]:
+    return lambda dtype: dtype.name == name
 
 
 @value_class(frozen=True, slots=True, eq=False)
@@ -78,23 +83,12 @@ class DType:
     def is_bool(self) -> bool:
         return self.kind == "b"
 
-    def is_int1(self) -> bool:
-        return self.kind == "b"
-
     def is_ptr(self) -> bool:
         return self.kind == "p"
 
-    def is_fp16(self) -> bool:
-        return self.name == "float16"
-
-    def is_bf16(self) -> bool:
-        return self.name == "bfloat16"
-
-    def is_fp32(self) -> bool:
-        return self.name == "float32"
-
-    def is_fp64(self) -> bool:
-        return self.name == "float64"
+    is_int1 = is_bool
+    is_fp16, is_bf16 = _is("float16"), _is("bfloat16")
+    is_fp32, is_fp64 = _is("float32"), _is("float64")
 
 
 BOOL = DType("b", 1, "int1")

@@ -88,12 +88,7 @@ class ElementEvaluator(Evaluator):
             return
         if any(isinstance(limit, Value) for limit in limits):
             raise RefusedError("a loop whose length is known at run time")
-        numbers = range(*limits)
-        if len(numbers) > _LONGEST:
-            raise RefusedError(f"a loop of {len(numbers)} turns")
-        for number in numbers:
-            names[name] = number
-            self._body(node.body, names, scope)
+        self._written_out(node, name, range(*limits), _LONGEST, names, scope)
 
     def lanes(self, start: int, end: int) -> Value:
         raise RefusedError("the numbers of a block's lanes")

@@ -14,6 +14,7 @@ import pyopencl as cl
 from ..._system.locks import Lock
 from ..._system.scratch import can_write, make_room
 from ..._values.types import DeviceInfo, Target
+from .._host.opencl_device import common_facts
 from .._host.opencl_icd import icd_vendors, intel_runtime
 from .._spirv.frontend.cpu_options import CPU_BYTES, OTHER_BYTES
 from .pocl import compile_options, newest_spirv
@@ -91,13 +92,8 @@ def _describe(device: cl.Device, platform: cl.Platform) -> DeviceInfo:
     return DeviceInfo(
         name="cpu",
         target=TARGET,
-        product=device.name.strip(),
-        memory_bytes=int(device.global_mem_size),
-        compute_units=int(device.max_compute_units),
-        driver_version=device.driver_version.strip(),
+        **common_facts(device),
         warp_size=_WARP_SIZE,
-        max_threads_per_block=int(device.max_work_group_size),
-        max_shared_bytes=int(device.local_mem_size),
         host_memory=bool(device.svm_capabilities & system),
         fp64=bool(device.double_fp_config),
         compile_options=_compile_options(device),

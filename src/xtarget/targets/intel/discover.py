@@ -10,6 +10,7 @@ import dpctl
 from ..._system.locks import Lock
 from ..._values.errors import NoDeviceError
 from ..._values.types import DeviceInfo, Target
+from .._host.opencl_device import common_facts
 from .._host.opencl_icd import SYSTEM_VENDORS, icd_file_names
 from .status import check
 
@@ -45,13 +46,8 @@ def _describe(device: dpctl.SyclDevice) -> DeviceInfo:
     return DeviceInfo(
         name="intel",
         target=TARGET,
-        product=device.name.strip(),
-        memory_bytes=int(device.global_mem_size),
-        compute_units=int(device.max_compute_units),
-        driver_version=device.driver_version.strip(),
+        **common_facts(device),
         warp_size=_WARP_SIZE if _WARP_SIZE in widths else max(widths),
-        max_threads_per_block=int(device.max_work_group_size),
-        max_shared_bytes=int(device.local_mem_size),
         host_memory=False,  # dpctl passes USM allocations to kernels and nothing else
         fp64=bool(device.has_aspect_fp64),
         compile_options={name: False for name, has in _ASPECTS.items() if not getattr(device, has)},

@@ -6,14 +6,16 @@ from ..._values.vendor_traits import VendorTraits, products_by_arch
 
 __all__ = ["TRAITS"]
 
+# Source: Intel's product briefs
+_PRODUCTS = products_by_arch("""
+spirv64  pvc max1550 dg2 a770 bmg b580 lnl
+""")
+
 TRAITS = VendorTraits(
     aliases=("xpu",),
     preference=30,
     default_arch="spirv64",
-    # Source: Intel's product briefs
-    products=products_by_arch(
-        spirv64="pvc max1550 dg2 a770 bmg b580 lnl",
-    ),
+    products=_PRODUCTS,
     dlpack_device_type=14,  # kDLOneAPI
     array_interface="__sycl_usm_array_interface__",
     packages=("dpctl",),

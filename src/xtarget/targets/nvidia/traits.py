@@ -14,20 +14,22 @@ def _arch(written: str) -> str:
     return f"sm_{digits}" if digits[:1].isdigit() else ""
 
 
+# Source: "CUDA GPU compute capability", developer.nvidia.com
+_PRODUCTS = products_by_arch("""
+sm_75   t4
+sm_80   a100
+sm_86   a10 rtx3090
+sm_89   l4 l40s rtx4090
+sm_90   h100 h200 gh200
+sm_100  b200 gb200
+sm_120  rtx5090
+""")
+
 TRAITS = VendorTraits(
     aliases=("cuda",),
     preference=10,
     example_arch="sm_90",
-    # Source: "CUDA GPU compute capability", developer.nvidia.com
-    products=products_by_arch(
-        sm_75="t4",
-        sm_80="a100",
-        sm_86="a10 rtx3090",
-        sm_89="l4 l40s rtx4090",
-        sm_90="h100 h200 gh200",
-        sm_100="b200 gb200",
-        sm_120="rtx5090",
-    ),
+    products=_PRODUCTS,
     parse_arch=_arch,
     dlpack_device_type=2,  # kDLCUDA
     dlpack_stream=1,  # the legacy default stream

@@ -3,30 +3,23 @@
 #define XT_LIBRARY_VARIABLE "XT_CUDA_LIBRARY"
 #define XT_LIBRARY "libcuda.so.1"
 
+#define XT_FUNCTIONS(X)                                                                     \
+  X(int, cuInit, init, (unsigned))                                                          \
+  X(int, cuCtxGetCurrent, ctx_get_current, (void **))                                       \
+  X(int, cuCtxGetId, ctx_get_id, (void *, unsigned long long *)) /* CUDA 12.0 */            \
+  X(int, cuModuleLoadData, module_load, (void **, const void *))                            \
+  X(int, cuModuleGetFunction, module_function, (void **, void *, const char *))             \
+  X(int, cuFuncSetAttribute, function_set, (void *, int, int))                              \
+  X(int, cuLaunchKernel, launch, (void *, unsigned, unsigned, unsigned, unsigned, unsigned, \
+    unsigned, unsigned, void *, void **, void **))                                          \
+  X(int, cuGetErrorName, error_name, (int, const char **))                                  \
+  X(int, cuGetErrorString, error_text, (int, const char **))
+
 static struct {
-  int (*init)(unsigned);
-  int (*ctx_get_current)(void **);
-  int (*ctx_get_id)(void *, unsigned long long *);
-  int (*module_load)(void **, const void *);
-  int (*module_function)(void **, void *, const char *);
-  int (*function_set)(void *, int, int);
-  int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
-                void **, void **);
-  int (*error_name)(int, const char **);
-  int (*error_text)(int, const char **);
+  XT_FUNCTIONS(XT_MEMBER)
 } xt_driver;
 
-static const struct xt_symbol xt_symbols[] = {
-    {"cuInit", (void **)&xt_driver.init, 1},
-    {"cuCtxGetCurrent", (void **)&xt_driver.ctx_get_current, 1},
-    {"cuCtxGetId", (void **)&xt_driver.ctx_get_id, 1}, /* CUDA 12.0 */
-    {"cuModuleLoadData", (void **)&xt_driver.module_load, 1},
-    {"cuModuleGetFunction", (void **)&xt_driver.module_function, 1},
-    {"cuFuncSetAttribute", (void **)&xt_driver.function_set, 1},
-    {"cuLaunchKernel", (void **)&xt_driver.launch, 1},
-    {"cuGetErrorName", (void **)&xt_driver.error_name, 1},
-    {"cuGetErrorString", (void **)&xt_driver.error_text, 1},
-};
+static const struct xt_symbol xt_symbols[] = {XT_FUNCTIONS(XT_SYMBOL)};
 
 static void xt_describe(int status, const char **name, const char **text) {
   if (xt_driver.error_name(status, name)) *name = "an unknown status";

@@ -3,26 +3,21 @@
 #define XT_LIBRARY_VARIABLE "XT_HIP_LIBRARY"
 #define XT_LIBRARY "libamdhip64.so"
 
+#define XT_FUNCTIONS(X)                                                                  \
+  X(int, hipInit, init, (unsigned))                                                      \
+  X(int, hipGetDevice, get_device, (int *))                                              \
+  X(int, hipModuleLoadData, module_load, (void **, const void *))                        \
+  X(int, hipModuleGetFunction, module_function, (void **, void *, const char *))         \
+  X(int, hipModuleLaunchKernel, launch, (void *, unsigned, unsigned, unsigned, unsigned, \
+    unsigned, unsigned, unsigned, void *, void **, void **))                             \
+  X(const char *, hipGetErrorName, error_name, (int))                                    \
+  X(const char *, hipGetErrorString, error_text, (int))
+
 static struct {
-  int (*init)(unsigned);
-  int (*get_device)(int *);
-  int (*module_load)(void **, const void *);
-  int (*module_function)(void **, void *, const char *);
-  int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
-                void **, void **);
-  const char *(*error_name)(int);
-  const char *(*error_text)(int);
+  XT_FUNCTIONS(XT_MEMBER)
 } xt_driver;
 
-static const struct xt_symbol xt_symbols[] = {
-    {"hipInit", (void **)&xt_driver.init, 1},
-    {"hipGetDevice", (void **)&xt_driver.get_device, 1},
-    {"hipModuleLoadData", (void **)&xt_driver.module_load, 1},
-    {"hipModuleGetFunction", (void **)&xt_driver.module_function, 1},
-    {"hipModuleLaunchKernel", (void **)&xt_driver.launch, 1},
-    {"hipGetErrorName", (void **)&xt_driver.error_name, 1},
-    {"hipGetErrorString", (void **)&xt_driver.error_text, 1},
-};
+static const struct xt_symbol xt_symbols[] = {XT_FUNCTIONS(XT_SYMBOL)};
 
 static void xt_describe(int status, const char **name, const char **text) {
   *name = xt_driver.error_name(status);

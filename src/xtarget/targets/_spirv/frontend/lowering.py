@@ -8,6 +8,7 @@ the LLVM IR is a few dozen `llvm.amdgcn.*` intrinsics and calls of AMD's device 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ...._values.errors import CompileError
@@ -88,6 +89,11 @@ def _pass_manager(module: Any) -> Any:
     return pm
 
 
+def _add(pm: Any, *passes: Callable[[Any], None]) -> None:
+    for add in passes:
+        add(pm)
+
+
 def optimize_ttir(module: Any, *, debug: bool) -> Any:
     """The target-independent clean-up of Triton's IR; with `debug` there may be assertions."""
     from triton._C.libtriton import passes
@@ -95,17 +101,21 @@ def optimize_ttir(module: Any, *, debug: bool) -> Any:
     if debug:
         _inline_asserting(module)
     pm = _pass_manager(module)
-    passes.common.add_inliner(pm)
+    common, ttir = passes.common, passes.ttir
+    common.add_inliner(pm)
     if _version() < (3, 8):
-        passes.ttir.add_rewrite_tensor_pointer(pm)
-    passes.ttir.add_rewrite_tensor_descriptor_to_pointer(pm)
-    passes.common.add_canonicalizer(pm)
-    passes.ttir.add_combine(pm)
-    passes.ttir.add_reorder_broadcast(pm)
-    passes.common.add_cse(pm)
-    passes.ttir.add_triton_licm(pm)
-    passes.common.add_symbol_dce(pm)
-    passes.ttir.add_loop_unroll(pm)
+        ttir.add_rewrite_tensor_pointer(pm)
+    _add(
+        pm,
+        ttir.add_rewrite_tensor_descriptor_to_pointer,
+        common.add_canonicalizer,
+        ttir.add_combine,
+        ttir.add_reorder_broadcast,
+        common.add_cse,
+        ttir.add_triton_licm,
+        common.add_symbol_dce,
+        ttir.add_loop_unroll,
+    )
     pm.run(module, "optimize_ttir")
     if widen_sums(module):
         _remove_dead_code(module)
@@ -193,16 +203,20 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int, dot_bytes: in
             attribute = ir.builder(module.context).get_int32_attr(operand_bytes)
             module.set_attr(_OPERAND_BYTES, attribute)
         pm = _pass_manager(module)
-    passes.ttgpuir.add_remove_layout_conversions(pm)
-    passes.ttgpuir.add_fuse_nested_loops(pm)
-    passes.common.add_canonicalizer(pm)
-    passes.ttir.add_triton_licm(pm)
-    passes.common.add_canonicalizer(pm)
-    passes.ttgpuir.add_remove_layout_conversions(pm)
-    passes.ttgpuir.add_reduce_data_duplication(pm)
-    passes.common.add_canonicalizer(pm)
-    passes.common.add_cse(pm)
-    passes.common.add_symbol_dce(pm)
+    common = passes.common
+    _add(
+        pm,
+        passes.ttgpuir.add_remove_layout_conversions,
+        passes.ttgpuir.add_fuse_nested_loops,
+        common.add_canonicalizer,
+        passes.ttir.add_triton_licm,
+        common.add_canonicalizer,
+        passes.ttgpuir.add_remove_layout_conversions,
+        passes.ttgpuir.add_reduce_data_duplication,
+        common.add_canonicalizer,
+        common.add_cse,
+        common.add_symbol_dce,
+    )
     pm.run(module, "optimize_ttgir")
     if cast_by_float32(module, _version()):
         _remove_dead_code(module)

@@ -273,16 +273,34 @@ def _fma(name: str, way: str) -> str:
     )
 
 
-def _div(name: str, way: str) -> str:
-    rest = builtin("fma", "double", "double %minus", "double %mb", "double %ma")
-    # the remainder's sign is that of the numerator's side: over b it is the quotient's
+def _from_remainder(
+    name: str, way: str, operands: str, quotient: str, lines: str, native: str = "%special"
+) -> str:
+    """A function that is rounded by the sign of a remainder.
+
+    Args:
+        operands: their names, a letter each.
+        quotient: the value to nearest of the operands' magnitudes.
+        lines: make it, the remainder `%d` and the exponent `%k`, and `%o`, which the device gives
+            for `native` operands.
+    """
     return function(
         name,
         "double",
-        "double %a, double %b",
-        _special("a", "b"),
-        _split("a", "b"),
-        f"""%q = fdiv double %ma, %mb
+        ", ".join(f"double %{operand}" for operand in operands),
+        _special(*operands),
+        _split(*operands),
+        lines,
+        f"""%f = call double @xt.directed.finish.{way}(double {quotient}, double %d, i64 %k)
+        %r = select i1 {native}, double %o, double %f
+        ret double %r""",
+    )
+
+
+def _div(name: str, way: str) -> str:
+    rest = builtin("fma", "double", "double %minus", "double %mb", "double %ma")
+    # the remainder's sign is that of the numerator's side: over b it is the quotient's
+    lines = f"""%q = fdiv double %ma, %mb
         %minus = fneg double %q
         %left = {rest}
         %left.b = bitcast double %left to i64
@@ -290,35 +308,22 @@ def _div(name: str, way: str) -> str:
         %d.b = xor i64 %left.b, %sign
         %d = bitcast i64 %d.b to double
         %k = sub i64 %ea, %eb
-        %f = call double @xt.directed.finish.{way}(double %q, double %d, i64 %k)
-        %o = fdiv double %a, %b
-        %r = select i1 %special, double %o, double %f
-        ret double %r""",
-    )
+        %o = fdiv double %a, %b"""
+    return _from_remainder(name, way, "ab", "%q", lines)
 
 
 def _sqrt(name: str, way: str) -> str:
-    rest = builtin("fma", "double", "double %minus", "double %s", "double %x")
-    return function(
-        name,
-        "double",
-        "double %a",
-        _special("a"),
-        _split("a"),
-        f"""%odd = and i64 %ea, 1
+    lines = f"""%odd = and i64 %ea, 1
         %up = shl i64 %odd, 52
         %m.b = bitcast double %ma to i64
         %x.b = add i64 %m.b, %up
         %x = bitcast i64 %x.b to double
         %s = {builtin("sqrt", "double", "double %x")}
         %minus = fneg double %s
-        %d = {rest}
+        %d = {builtin("fma", "double", "double %minus", "double %s", "double %x")}
         %even = sub i64 %ea, %odd
         %k = ashr i64 %even, 1
-        %f = call double @xt.directed.finish.{way}(double %s, double %d, i64 %k)
         %o = {builtin("sqrt", "double", "double %a")}
         %below = icmp slt i64 %a.b, 0
-        %native = or i1 %special, %below
-        %r = select i1 %native, double %o, double %f
-        ret double %r""",
-    )
+        %native = or i1 %special, %below"""
+    return _from_remainder(name, way, "a", "%s", lines, native="%native")

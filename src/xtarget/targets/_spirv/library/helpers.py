@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["BITS", "builtin", "function", "of_row"]
+__all__ = ["BITS", "builtin", "function", "named_byte", "of_row"]
 
 #: Integer type of the same width.
 BITS = {"half": "i16", "float": "i32", "double": "i64"}
@@ -19,6 +19,16 @@ _MANGLED = {
 }
 
 _UNSIGNED = {"u32": "i32", "u64": "i64"}
+
+
+def named_byte(number: int, eight: str, selector: str) -> str:
+    """`%byte<number>`: the byte of an i64 that the last three bits of a selector name, as i32."""
+    return f"""%at.bytes{number} = and i32 {selector}, 7
+        %at.bits{number} = shl i32 %at.bytes{number}, 3
+        %at{number}.i64 = zext i32 %at.bits{number} to i64
+        %moved{number} = lshr i64 {eight}, %at{number}.i64
+        %low{number} = trunc i64 %moved{number} to i32
+        %byte{number} = and i32 %low{number}, 255"""
 
 
 def builtin(name: str, result: str, *arguments: str) -> str:

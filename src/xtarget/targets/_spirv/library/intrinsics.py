@@ -5,7 +5,7 @@ Those that move values between lanes are in `crosslane`.
 
 from __future__ import annotations
 
-from .helpers import builtin, function, of_row
+from .helpers import builtin, function, named_byte, of_row
 
 __all__ = ["define"]
 
@@ -101,13 +101,8 @@ _TABLE: dict[str, tuple[str, str, str]] = {
         "%ab = or i64 %ah, %bz\n%sum0 = add i32 0, 0\n"
         + "".join(
             f"""%s{i} = lshr i32 %selectors, {8 * i}
+            {named_byte(i, "%ab", f"%s{i}")}
             %k{i} = and i32 %s{i}, 255
-            %j{i} = and i32 %s{i}, 7
-            %n{i} = shl i32 %j{i}, 3
-            %z{i} = zext i32 %n{i} to i64
-            %v{i} = lshr i64 %ab, %z{i}
-            %w{i} = trunc i64 %v{i} to i32
-            %byte{i} = and i32 %w{i}, 255
             %ones{i} = icmp ugt i32 %k{i}, 12
             %constant{i} = select i1 %ones{i}, i32 255, i32 0
             %named{i} = icmp ult i32 %k{i}, 8

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from . import libdevice_amd, special
-from .helpers import builtin, function, of_row
+from .helpers import builtin, function, named_byte, of_row
 
 __all__ = ["define"]
 
@@ -37,27 +37,22 @@ _AMDS = {
 }
 _COUNTS = {"clz": "clz", "popc": "popcount"}
 
+
+def _first_set(type_: str, narrowed: str = "", zeros: str = "%n") -> tuple[str, str, str]:
+    """The number of the first bit that is set, from 1 on; 0 where none is."""
+    body = f"""%n = call {type_} @llvm.cttz.{type_}({type_} %a, i1 false)
+        {narrowed}%p = add i32 {zeros}, 1
+        %z = icmp eq {type_} %a, 0
+        %r = select i1 %z, i32 0, i32 %p"""
+    return "i32", f"{type_} %a", body
+
+
 #: Bodies by name: result, parameters, lines. The last line's value is %r.
 _BODIES = {
     "brev": ("i32", "i32 %a", "%r = call i32 @xt.bitreverse.i32(i32 %a)"),
     "brevll": ("i64", "i64 %a", "%r = call i64 @xt.bitreverse.i64(i64 %a)"),
-    "ffs": (
-        "i32",
-        "i32 %a",
-        """%n = call i32 @llvm.cttz.i32(i32 %a, i1 false)
-        %p = add i32 %n, 1
-        %z = icmp eq i32 %a, 0
-        %r = select i1 %z, i32 0, i32 %p""",
-    ),
-    "ffsll": (
-        "i32",
-        "i64 %a",
-        """%n = call i64 @llvm.cttz.i64(i64 %a, i1 false)
-        %s = trunc i64 %n to i32
-        %p = add i32 %s, 1
-        %z = icmp eq i64 %a, 0
-        %r = select i1 %z, i32 0, i32 %p""",
-    ),
+    "ffs": _first_set("i32"),
+    "ffsll": _first_set("i64", "%s = trunc i64 %n to i32\n", "%s"),
     "mul24": (
         "i32",
         "i32 %a, i32 %b",
@@ -321,13 +316,8 @@ def _others(name: str, short: str) -> str | None:
         for i in range(4):
             lines.append(
                 f"""%s{i} = lshr i32 %c, {4 * i}
-                %k{i} = and i32 %s{i}, 7
-                %n{i} = shl i32 %k{i}, 3
-                %q{i} = zext i32 %n{i} to i64
-                %v{i} = lshr i64 %both, %q{i}
-                %t{i} = trunc i64 %v{i} to i32
-                %y{i} = and i32 %t{i}, 255
-                %z{i} = shl i32 %y{i}, {8 * i}"""
+                {named_byte(i, "%both", f"%s{i}")}
+                %z{i} = shl i32 %byte{i}, {8 * i}"""
             )
         lines.append("%o1 = or i32 %z0, %z1\n%o2 = or i32 %z2, %z3\n%r = or i32 %o1, %o2")
         return function(name, "i32", "i32 %a, i32 %b, i32 %c", *lines, "ret i32 %r")

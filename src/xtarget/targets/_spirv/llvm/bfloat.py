@@ -202,30 +202,17 @@ def _conversion(name: str, kind: str, lanes: int) -> str:
     suffix = f".v{lanes}" if lanes else ""
     f64_suffix = f"v{lanes}f64" if lanes else "f64"
     if kind == "extend":
-        return function(
-            name,
-            f32,
-            f"{i16} %x",
-            f"""%w = zext {i16} %x to {i32}
+        taken, result = i16, f32
+        body = f"""%w = zext {i16} %x to {i32}
             %s = shl {i32} %w, {constant("i32", 16)}
-            %r = bitcast {i32} %s to {f32}
-            ret {f32} %r""",
-        )
-    if kind == "extend64":
-        return function(
-            name,
-            f64,
-            f"{i16} %x",
-            f"""%f = call {f32} @xt.bf16.extend{suffix}({i16} %x)
-            %r = fpext {f32} %f to {f64}
-            ret {f64} %r""",
-        )
-    if kind == "truncate":  # to nearest, ties to even; a NaN stays one
-        return function(
-            name,
-            i16,
-            f"{f32} %x",
-            f"""%b = bitcast {f32} %x to {i32}
+            %r = bitcast {i32} %s to {f32}"""
+    elif kind == "extend64":
+        taken, result = i16, f64
+        body = f"""%f = call {f32} @xt.bf16.extend{suffix}({i16} %x)
+            %r = fpext {f32} %f to {f64}"""
+    elif kind == "truncate":  # to nearest, ties to even; a NaN stays one
+        taken, result = f32, i16
+        body = f"""%b = bitcast {f32} %x to {i32}
             %high = lshr {i32} %b, {constant("i32", 16)}
             %odd = and {i32} %high, {constant("i32", 1)}
             %half = add {i32} %odd, {constant("i32", 0x7FFF)}
@@ -234,29 +221,24 @@ def _conversion(name: str, kind: str, lanes: int) -> str:
             %quiet = or {i32} %high, {constant("i32", 64)}
             %nan = fcmp uno {f32} %x, {constant("float", "0.0")}
             %pick = select {i1} %nan, {i32} %quiet, {i32} %rounded
-            %r = trunc {i32} %pick to {i16}
-            ret {i16} %r""",
-        )
-    # Rounding twice differs from rounding once unless the first rounding is to odd: towards zero,
-    # and the last bit set if anything was lost.
-    return function(
-        name,
-        i16,
-        f"{f64} %x",
-        f"""%near = fptrunc {f64} %x to {f32}
-        %back = fpext {f32} %near to {f64}
-        %exact = fcmp oeq {f64} %back, %x
-        %nan = fcmp uno {f64} %x, %x
-        %keep = or {i1} %exact, %nan
-        %bits = bitcast {f32} %near to {i32}
-        %size = call {f64} @llvm.fabs.{f64_suffix}({f64} %x)
-        %size2 = call {f64} @llvm.fabs.{f64_suffix}({f64} %back)
-        %above = fcmp ogt {f64} %size2, %size
-        %down = sext {i1} %above to {i32}
-        %toward = add {i32} %bits, %down
-        %odd = or {i32} %toward, {constant("i32", 1)}
-        %pick = select {i1} %keep, {i32} %bits, {i32} %odd
-        %float = bitcast {i32} %pick to {f32}
-        %r = call {i16} @xt.bf16.truncate{suffix}({f32} %float)
-        ret {i16} %r""",
-    )
+            %r = trunc {i32} %pick to {i16}"""
+    else:
+        # Rounding twice differs from rounding once unless the first rounding is to odd: towards
+        # zero, and the last bit set if anything was lost.
+        taken, result = f64, i16
+        body = f"""%near = fptrunc {f64} %x to {f32}
+            %back = fpext {f32} %near to {f64}
+            %exact = fcmp oeq {f64} %back, %x
+            %nan = fcmp uno {f64} %x, %x
+            %keep = or {i1} %exact, %nan
+            %bits = bitcast {f32} %near to {i32}
+            %size = call {f64} @llvm.fabs.{f64_suffix}({f64} %x)
+            %size2 = call {f64} @llvm.fabs.{f64_suffix}({f64} %back)
+            %above = fcmp ogt {f64} %size2, %size
+            %down = sext {i1} %above to {i32}
+            %toward = add {i32} %bits, %down
+            %odd = or {i32} %toward, {constant("i32", 1)}
+            %pick = select {i1} %keep, {i32} %bits, {i32} %odd
+            %float = bitcast {i32} %pick to {f32}
+            %r = call {i16} @xt.bf16.truncate{suffix}({f32} %float)"""
+    return function(name, result, f"{taken} %x", body, f"ret {result} %r")
