@@ -51,7 +51,7 @@ def near(found: Any, wanted: Any, bound: float) -> None:
 
 
 def gated(q: Any, k: Any, v: Any, gate: Any, residual: Any) -> Any:
-    return run("attention", q, k, v, causal=True) * gate + residual
+    return run("add", run("attention", q, k, v, causal=True) * gate, residual)
 
 
 def rotated(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
@@ -59,8 +59,9 @@ def rotated(q: Any, k: Any, v: Any, cos: Any, sin: Any) -> Any:
 
 
 def scaled(q: Any, k: Any, v: Any, by: Any, bias: Any) -> Any:
-    made = run("attention", q * by, run("tanh", k) + bias, run("silu", v), causal=True)
-    return run("cast", run("relu", made * q), dtype="float32")
+    keys = run("tanh", k) + bias
+    made = run("attention", run("mul", q, by), keys, run("silu", v), causal=True)
+    return run("relu", made * q)
 
 
 def dequantised(q: Any, k: Any, v: Any, of_keys: Any, of_values: Any) -> Any:
@@ -70,7 +71,7 @@ def dequantised(q: Any, k: Any, v: Any, of_keys: Any, of_values: Any) -> Any:
 
 
 def masked(q: Any, k: Any, v: Any, mask: Any, slopes: Any) -> Any:
-    return run("attention", q * 2.0, k, v, mask, slopes) + q
+    return run("attention", run("mul", q, 2.0), k, v, mask, slopes) + q
 
 
 def side_by_side(q: Any, k: Any, v: Any, gate: Any, by: Any) -> Any:
