@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from xtarget import spec
 
-from . import attention_tiles, choices, tuning, tuning_order, tuning_windows
-from .layouts import Space
+from . import choices, tuning
+
+if TYPE_CHECKING:
+    from . import attention_tiles, tuning_order, tuning_windows
+    from .layouts import Space
 
 __all__ = [
     "attention",
@@ -211,6 +214,8 @@ def hopper_attention(
         size: of a head, as a tile has it.
         right: queries see no key after a certain one.
     """
+    from . import attention_tiles  # kernels of other kinds need no table of these
+
     default = attention_tiles.hopper(size)
     words = {"size": str(size), "keys": "some" if right else "all"}
     lengths = {
@@ -247,6 +252,8 @@ def windows(
 
 def sorts(call: spec.Call, rows: int, n: int) -> tuning_order.Sorts:
     """Of `rows` rows of `n` elements that are put in order."""
+    from . import tuning_order
+
     default = tuning_order.sorts(call.vendor)
     factors: dict[str, tuple[float, ...]] = {
         "tile": (0.5, 2),

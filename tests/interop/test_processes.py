@@ -33,7 +33,9 @@ COLD = {
     *("_arrays.capsules", "_arrays.device_array", "_bundle.reader", "_bundle.format"),
     *("_compile.limited", "_kernels.decorator", "_system.progress", "targets._triton.accesses"),
     *("targets._triton.compile", "targets._triton.frozen", "targets._spirv.frontend.blocks"),
-    *("targets._spirv.frontend.dots", "_children.child"),
+    *("targets._spirv.frontend.dots", "_children.child", "_kernels.composed"),
+    *("_kernels.programs", "_kernels.steps", "targets._triton.identity"),
+    *("targets._triton.importing", "targets._triton.replaced"),
 }
 
 PACKAGE = Path(xtarget.__file__).parent

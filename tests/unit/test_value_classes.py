@@ -9,7 +9,7 @@ import pickle
 from collections.abc import Callable
 from functools import partial
 from operator import eq, lt
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import pytest
 
@@ -152,9 +152,88 @@ def test_classes_are_alike(number: int) -> None:
     assert repr(ours.__dataclass_params__) == repr(theirs.__dataclass_params__)
     assert (ours.__hash__ is None) == (theirs.__hash__ is None)
     assert ours.__init__.__qualname__ == theirs.__init__.__qualname__.replace("dataclass", "")
-    assert [f.name for f in dataclasses.fields(ours)] == [
-        f.name for f in dataclasses.fields(theirs)
-    ]
+    fields = [[repr(f) for f in dataclasses.fields(made)] for made in (ours, theirs)]
+    assert fields[0] == fields[1]
+
+
+def _odd(make: Callable[..., Any], number: int) -> Any:
+    """A class that a decorator refuses, or reads in another way than field by field."""
+
+    class Base:
+        """No dataclass."""
+
+        __slots__ = ("other",)
+        held = 3
+
+    def order() -> Any:
+        class Order:
+            a: int = 1
+            b: int
+
+        return Order
+
+    def mutable() -> Any:
+        class Mutable:
+            a: list[int] = []  # noqa: RUF012
+
+        return Mutable
+
+    def unannotated() -> Any:
+        class Unannotated:
+            a = dataclasses.field(default=1)
+
+        return Unannotated
+
+    def of_the_class() -> Any:
+        class OfTheClass:
+            """With one value that is no field."""
+
+            a: int
+            b: ClassVar[int] = 4
+
+        return OfTheClass
+
+    def by_name() -> Any:
+        class ByName:
+            """With one field that is given by its name."""
+
+            a: int
+            _: dataclasses.KW_ONLY
+            b: int = 2
+
+        return ByName
+
+    def inherited() -> Any:
+        class Inherited(Base):
+            """With the default of a class above, and a slot of it."""
+
+            held: int
+            other: int = 1
+
+        return Inherited
+
+    def itself() -> Any:
+        class Itself:
+            """With a field of the name that methods have for the instance."""
+
+            self: int
+            a: int = 0
+
+        return Itself
+
+    kinds = [order, mutable, unannotated, of_the_class, by_name, inherited, itself]
+    return make(**_FROZEN)(kinds[number]())
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_odd_classes_and_mistakes_are_alike(number: int) -> None:
+    def told(make: Callable[..., Any]) -> Any:
+        made = _odd(make, number)
+        fields = [(f.name, repr(f.default), f.kw_only) for f in dataclasses.fields(made)]
+        return str(inspect.signature(made)), fields, made.__slots__, repr(made(1)), made(1).a
+
+    given, wanted = (_outcome(partial(told, make)) for make in (value_class, dataclasses.dataclass))
+    assert given == wanted
 
 
 @pytest.mark.parametrize("frozen", [True, False])

@@ -19,7 +19,7 @@ from typing import Any
 from .._values.errors import CompileError
 from .._values.types import KernelSource, SourceText
 
-__all__ = ["applied", "parts_of"]
+__all__ = ["COMPOSED", "applied", "parts_of"]
 
 _FORM = re.compile(r"([\w.]+:\w+)\(([\w.]+:\w+(?:\(.*>\w+)?)\)")
 _BEFORE = re.compile(
@@ -27,6 +27,8 @@ _BEFORE = re.compile(
 )
 #: The kernel's global in whose place the function comes.
 _OPERATOR, _FIRST = "operator", "before"
+#: The text of a function that is made of steps (`steps`) has it, and no other does.
+COMPOSED = ">"
 #: Characters of a kernel's name that is made of two.
 _LONGEST = 80
 

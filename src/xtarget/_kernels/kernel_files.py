@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._system.locks import Lock
 from .._values.errors import CompileError
 from .._values.types import SourceText
-from ..targets._triton.identity import Manifest, manifest_of
+
+if TYPE_CHECKING:
+    from ..targets._triton.identity import Manifest
 
 __all__ = ["KernelFile", "parsed"]
 
@@ -91,6 +93,8 @@ class KernelFile:
         """The manifest of a function as the text says it."""
         known = self._manifests.get(function)
         if known is None:
+            from ..targets._triton.identity import manifest_of
+
             known = self._manifests[function] = manifest_of(getattr(self._copy, function))
         return known
 

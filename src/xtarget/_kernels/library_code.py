@@ -14,14 +14,9 @@ from typing import Any
 from .._system import files
 from .._values.errors import CompileError, NoCompilerError
 from .._values.types import KernelSource, WrittenSource
-from ..targets._triton.identity import manifest_of
-from ..targets._triton.importing import import_triton
-from .applied import applied, parts_of
-from .composed import composed
+from .applied import COMPOSED, applied, parts_of
 from .kernel_files import KernelFile
-from .programs import functions_of
 from .sources import read_kernel_file
-from .steps import COMPOSED
 
 __all__ = ["NOT_IMPORTED", "LibraryCode", "without_imports"]
 
@@ -80,6 +75,8 @@ class LibraryCode:
         if parts is not None or COMPOSED in text:
             place = str(self.folder), text
             if parts is None:
+                from .composed import composed  # fused sections are
+
                 source = composed(text, self.source, place)
             else:
                 source = applied(self.source(parts[0]), self.source(parts[1]), parts[2], place)
@@ -157,6 +154,8 @@ class LibraryCode:
 
     def _as_loaded(self, text: str, read: KernelFile, file: str, function: str) -> KernelSource:
         """The code as it is imported, with the values that it reads now."""
+        from ..targets._triton.identity import manifest_of  # of no use where nothing is imported
+
         load = partial(self._load, file, function)
         try:
             fn = load()
@@ -194,6 +193,8 @@ class LibraryCode:
         return getattr(module, function, None) is fn and unchanged()
 
     def _load(self, file: str, function: str) -> Any:
+        from ..targets._triton.importing import import_triton
+
         path = self.folder / f"{file}.py"
         import_triton()  # whole, also where an interruption has left half of it
         try:
@@ -220,4 +221,8 @@ def _functions_of(text: str) -> list[str]:
     parts = parts_of(text)
     if parts is not None:
         return [name for part in parts[:2] for name in _functions_of(part)]
-    return functions_of(text) if COMPOSED in text else [text]
+    if COMPOSED not in text:
+        return [text]
+    from .programs import functions_of
+
+    return functions_of(text)

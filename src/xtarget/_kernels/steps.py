@@ -26,7 +26,6 @@ from typing import TypeAlias
 from .._values.value_classes import value_class
 
 __all__ = [
-    "COMPOSED",
     "Fold",
     "Operand",
     "Step",
@@ -48,8 +47,6 @@ Operand: TypeAlias = tuple[str, tuple[str, ...]]
 _STEP = re.compile(r"([\w.]+:\w+)\(([^()]*)\)>(\w+)")
 _FOLD = re.compile(r"(\w+)\[(\w*),(\w*),(\w+),(\w+),(\d+)\]\(([^()]*)\)>(\w+)")
 _KERNEL = re.compile(r"(\w+)\.([a-z]*)((?:\.\d+)*)\|(.*)")
-#: The text of a function that is made of steps has it, and no other does.
-COMPOSED = ">"
 #: Characters of a generated function's name.
 _LONGEST = 60
 #: Names that generated functions have for something else.

@@ -19,8 +19,6 @@ from typing import Any
 
 from ..._system.package import FOLDER
 from .._host import contents
-from .identity import Unidentified, text_of_value
-from .replaced import replaced
 
 __all__ = [
     "as_content",
@@ -192,7 +190,9 @@ def _settings() -> list[str]:
         if knobs is not None:
             folder = vars(knobs.cache).get("override_dir", folder)
         lines.append(f"overrides {contents.of_folder(folder)[:32]}")
-    if knobs is not None:
+    if knobs is not None:  # Triton is imported
+        from .replaced import replaced
+
         lines += [f"replaced {name}={_text(value, name)}" for name, value in replaced()]
     return sorted(lines)
 
@@ -255,6 +255,8 @@ def as_content(value: str) -> str:
 def _text(value: Any, what: str) -> str:
     if type(value).__name__ == "NvidiaTool":
         return as_content(value.path)
+    from .identity import Unidentified, text_of_value
+
     try:
         return text_of_value(value, what)
     except Unidentified as why:

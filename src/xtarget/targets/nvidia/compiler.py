@@ -7,7 +7,6 @@ from typing import Any
 
 from ..._values.types import Artifact, Resources
 from .._triton.gpu_compiler import GpuCompiler
-from .._triton.importing import import_triton
 from . import ptx
 from .cubin import resources
 
@@ -54,6 +53,8 @@ class CubinCompiler(GpuCompiler):
         return int(arch.removeprefix("sm_")) >= 90
 
     def _options(self) -> dict[str, Any]:
+        from .._triton.importing import import_triton  # where nothing is compiled, of no use
+
         # Triton has it as it was at its import
         return {"ptx_options": import_triton().knobs.nvidia.ptxas_options}
 
