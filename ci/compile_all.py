@@ -32,7 +32,7 @@ FLOATING = {"attention", "multi_head_attention", "paged_attention", "attention_v
             "linear_int8", "linear_int4", "grouped_matmul"}  # fmt: skip
 #: Of so many rows one is compiled in the short form: elementwise ones are one kernel, each with a
 #: function of its own; others share theirs with a few.
-ELEMENTWISE, OTHERS = 24, 6
+ELEMENTWISE, OTHERS = 24, 12
 #: Rows that are always compiled.
 ALWAYS = {"add", "sum", "softmax", "layer_norm", "matmul", "conv2d", "attention", "sort"}
 #: How often a line says how far it is.

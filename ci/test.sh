@@ -104,6 +104,9 @@ if [ -z "$dry" ]; then
   work=$(mktemp -d)
   export XTARGET_TEST_SUMMARY=$work/summary
   trap finish EXIT
+  # where PYTHONDONTWRITEBYTECODE is set, each of the hundreds of processes that tests start would
+  # compile xtarget's sources once more: half of the time that one needs
+  "$python" -m compileall -q -j 0 src kernels tests
 fi
 if [ -n "$lint" ]; then
   run "$python" -m ruff check .
@@ -113,10 +116,12 @@ if [ -n "$lint" ]; then
 fi
 # first, as what it unpacks has a disassembler for check_binaries.py
 [ -z "$rocm" ] || run ci/rocm.sh --prepare
+# tests/conftest.py has the same folder: what `binaries` and `verify` compile serves the tests
+cache=${XTARGET_CACHE_DIR:-$PWD/.pytest_cache/xtarget}
 if [ -n "$binaries" ]; then
   out=OUT
   [ -n "$dry" ] || out=$work/binaries
-  run "$python" ci/compile_all.py ${XTARGET_TEST_LONG:+--long} -o "$out"
+  XTARGET_CACHE_DIR=$cache run "$python" ci/compile_all.py ${XTARGET_TEST_LONG:+--long} -o "$out"
   run "$python" ci/check_binaries.py ${XTARGET_REQUIRE_TOOLS:+--require-spirv-val} "$out"
 fi
 [ -z "$hip" ] || run ci/hip_matrix.sh
@@ -127,7 +132,7 @@ if [ -n "$verify" ]; then
   [ -n "$dry" ] || { out=${XTARGET_TEST_REPORTS:-$work} && mkdir -p "$out"; }
   some=(--dtype float32 add exp gelu where sum argmax softmax layer_norm matmul cumsum)
   [ -z "${XTARGET_TEST_LONG:-}" ] || some=()
-  run "$python" -m xtarget verify --quick "${some[@]}" --report "$out/verify.json" \
+  XTARGET_CACHE_DIR=$cache run "$python" -m xtarget verify --quick "${some[@]}" --report "$out/verify.json" \
     ${vendor:+--device "$vendor"}
 fi
 [ ${#paths[@]} -gt 0 ] || [ -n "$emulated$oldest" ] || exit 0

@@ -29,6 +29,11 @@ os.environ.setdefault(
     "XTARGET_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "xtarget")
 )
 
+# where PYTHONDONTWRITEBYTECODE is set, each of a run's pytest processes would rewrite the asserts
+# of hypothesis and of all tests anew; from the end of the collection on it holds again
+_dont_write_bytecode = sys.dont_write_bytecode
+sys.dont_write_bytecode = False
+
 if importlib.util.find_spec("hypothesis"):
     from hypothesis import settings
 
@@ -63,6 +68,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, Any, Any
         short = [one for one in calls if all(mark.name != "long" for mark in one.marks)]
         metafunc._calls = short or calls[:1]  # none at all would be a test without parameters
     return given
+
+
+def pytest_collection_finish() -> None:
+    sys.dont_write_bytecode = _dont_write_bytecode
 
 
 @pytest.fixture

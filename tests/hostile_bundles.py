@@ -84,8 +84,11 @@ def mark(body: bytearray, stored: bytes, raw: int | None = None) -> dict[str, An
     }
 
 
-def _is_hex(value: Any) -> bool:
-    return isinstance(value, str) and re.fullmatch("(?:[0-9a-f]{2})*", value) is not None
+def _raw(value: Any) -> bytes | None:
+    """A binary that is given as bytes, or in hex; None for what is neither."""
+    if isinstance(value, str) and re.fullmatch("(?:[0-9a-f]{2})*", value):
+        return bytes.fromhex(value)
+    return value if isinstance(value, bytes) else None
 
 
 def sealed(sections: Any, facts: Any, spoil: Any = lambda manifest: manifest) -> bytes:
@@ -106,8 +109,8 @@ def sealed(sections: Any, facts: Any, spoil: Any = lambda manifest: manifest) ->
                 for variant in variants if isinstance(variants, list) else ():
                     for name in ("binary", "portable") if isinstance(variant, dict) else ():
                         value = variant.get(name)
-                        if isinstance(value, dict) and _is_hex(value.get("bytes")):
-                            raw = bytes.fromhex(value["bytes"])
+                        raw = _raw(value.get("bytes")) if isinstance(value, dict) else None
+                        if raw is not None:
                             variant[name] = mark(body, zlib.compress(raw), len(raw))
             text = record if isinstance(record, bytes) else json.dumps(record).encode()
             key = record.get("key") if isinstance(record, dict) else None

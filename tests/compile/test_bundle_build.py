@@ -185,6 +185,7 @@ def test_a_compiler_that_hangs_or_crashes_or_refuses_costs_its_kernel_alone(
     assert "unknown_name" in said
     bundle = reader.Bundle(path)
     assert bundle.kernels == ("fine",)
+    monkeypatch.setattr("xtarget._compile.workers._START_SECONDS", 0.5)  # give all of them up soon
     assert not build(order, path, workers=1, seconds=0.5).up_to_date  # what failed is tried again
 
 

@@ -91,7 +91,19 @@ def test_a_damaged_module_is_seen() -> None:
     assert complaint(bytes(binary))
 
 
-@pytest.mark.parametrize("name", [n for n, case in kernels.CASES.items() if case.expect])
+#: What the run time compiles longest: these types are checked in other widths, and this width by
+#: other types.
+_LONG = ("reductions_fp64_32_4", "reductions_i32_32_1")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in _LONG else [])
+        for name, case in kernels.CASES.items()
+        if case.expect
+    ],
+)
 def test_result(name: str, mark_ran_on: Any) -> None:
     info = device().info
     mark_ran_on("cpu", info.runs_on, info.product)

@@ -148,7 +148,7 @@ def test_uninitialised_memory_that_is_used_is_noticed(arch: str) -> None:
 def test_a_kernel_that_does_not_end_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     code = compiled("endless", "x:*i32 o:*i32 n:i32", "gfx1100")
     hip = device("gfx1100").hip
-    monkeypatch.setattr(hip, "limits", Limits(10_000_000, False))
+    monkeypatch.setattr(hip, "limits", Limits(1_000_000, False))
     with pytest.raises(KernelFault, match=r"endless on gfx1100 was stopped after 1.*at 0x"):
         run(code, (1,), np.zeros(1, np.int32), np.zeros(1, np.int32), 5)
 

@@ -37,7 +37,8 @@ def _group(arch: str) -> Group:
     return Group(Arena(1 << 20), np.zeros((1, 3), np.int64), _FILLINGS, 64, scratch)
 
 
-def _waves(arch: str, seed: int) -> Waves:
+@cache
+def _filled(arch: str, seed: int) -> Waves:
     """Waves with the same values and undefined bits, but for what is in these bits."""
     rng = np.random.default_rng(seed)
     lanes = 64 if arch.startswith("gfx9") else 32
@@ -68,20 +69,28 @@ def _waves(arch: str, seed: int) -> Waves:
     return w
 
 
+def _waves(arch: str, seed: int) -> Waves:
+    """Those of `_filled`, to be changed."""
+    made = _filled(arch, seed)
+    w = Waves(made.group, made.numbers, made.block, made.v.copy(), made.s.copy(), made.scc.copy())
+    w.undefined, w.partly = dict(made.undefined), dict(made.partly)
+    return w
+
+
 def _lost(arch: str, code: bytes, seed: int) -> str:
     """Registers with bits that differ between fillings, and are called defined."""
     w = _waves(arch, seed)
     machine.execute(arch, w, code)
-    for register in (*_ROOM, *(SGPR + r for r in _ROOM)):
-        scalar = register >= SGPR
-        found = w.su[register - SGPR] if scalar else w.vu[register]
-        differs = np.bitwise_or.reduce(found ^ found[:1], axis=0, keepdims=True)
-        unknown = w.unknown_of(register)
-        missed = np.broadcast_to(differs if unknown is None else differs & ~unknown, found.shape)
-        if missed.any():
-            wave, lane = np.argwhere(missed != 0)[0]
-            name = f"s{register - SGPR}" if scalar else f"v{register}"
-            return f"{name}, lane {lane}, bits 0x{int(missed[wave, lane]):x}"
+    for kind, first, found in (("v", 0, w.v), ("s", SGPR, w.s[:, :, None])):
+        found = found[_ROOM.start : _ROOM.stop]
+        differs = np.bitwise_or.reduce(found ^ found[:, :1], axis=1, keepdims=True)
+        for row in np.flatnonzero(differs.any(axis=(1, 2))):
+            unknown = w.unknown_of(first + _ROOM[row])
+            missed = differs[row] if unknown is None else differs[row] & ~unknown
+            if missed.any():
+                wave, lane = np.argwhere(missed != 0)[0]
+                bits = f"0x{int(missed[wave, lane]):x}"
+                return f"{kind}{_ROOM[row]}, lane {lane}, bits {bits}"
     if (w.scc != w.scc[0]).any():
         nothing = w.undefined.get(SCC)
         if nothing is None or not nothing.all():

@@ -158,29 +158,48 @@ def small_tiles(library: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     known.forget_calls()
 
 
-@pytest.mark.parametrize("dtype", ["float32", pytest.param("uint64", marks=pytest.mark.large)])
+@pytest.mark.parametrize(
+    ("dtype", "counts"),
+    [
+        ("float32", (1, 7, 16)),
+        pytest.param("uint64", (7,), marks=pytest.mark.large),
+        pytest.param("uint64", (1, 16), marks=pytest.mark.long),
+    ],
+)
 @pytest.mark.usefixtures("a_cpu")
-def test_the_first_few_are_found_by_counting(dtype: str, small_tiles: None) -> None:
+def test_the_first_few_are_found_by_counting(
+    dtype: str, counts: tuple[int, ...], small_tiles: None
+) -> None:
     """Tiles of many equals, of keys that all are one, and of the largest in one place."""
     x = _hard(dtype, 4, 700)
     x[2] = 1
     x[3].sort()
-    for k in (1, 7, 16):
+    for k in counts:
         _check("topk", x, "cpu", k=k)
         _check("topk", x[:, ::-2], "cpu", k=k, largest=False)
     _check("kthvalue", x, "cpu", k=9)
 
 
 @pytest.mark.parametrize(
-    "dtype", ["float32", *(pytest.param(d, marks=pytest.mark.large) for d in ("uint64", "bool"))]
+    ("dtype", "layouts"),
+    [
+        ("float32", True),
+        *(pytest.param(d, False, marks=pytest.mark.large) for d in ("uint64", "bool")),
+        *(pytest.param(d, True, marks=pytest.mark.long) for d in ("uint64", "bool")),
+    ],
 )
 @pytest.mark.usefixtures("a_cpu")
-def test_rows_are_ordered_by_digits_a_tile_a_block(dtype: str, small_tiles: None) -> None:
-    """Tiles of one digit too, whose count does not go into its field; rows of several pieces."""
+def test_rows_are_ordered_by_digits_a_tile_a_block(
+    dtype: str, layouts: bool, small_tiles: None
+) -> None:
+    """Tiles of one digit too, whose count does not go into its field; rows of several pieces, and
+    with `layouts` of other axes, backwards, and short ones."""
     x = _hard(dtype, 2, 700)
     x[1, :300] = 1
     for descending in (False, True):
         _check("sort_with_indices", x, "cpu", descending=descending)
+    if not layouts:
+        return
     _check("sort", x[:, ::-2], "cpu")
     _check("argsort", x.T, "cpu", axis=0)
     _check("sort", x[:, :130], "cpu", descending=True)  # one piece, and a tile of two elements

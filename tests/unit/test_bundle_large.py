@@ -61,7 +61,7 @@ def bombs() -> bytes:
     for number in range(40):
         row = copy.deepcopy(record)
         row["key"] = f"{number:064x}"
-        row["variants"][0]["binary"] = {"bytes": f"{number:02x}" * (8 << 20)}
+        row["variants"][0]["binary"] = {"bytes": bytes([number]) * (8 << 20)}
         del row["variants"][0]["portable"]
         rows.append(row)
     sections[0]["rows"] = rows

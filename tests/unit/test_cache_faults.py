@@ -109,6 +109,7 @@ def check_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
     """Let the file system fail at each of its calls in turn."""
     monkeypatch.setattr(logging.getLogger("xtarget.cache"), "disabled", True)
     monkeypatch.setattr(files, "_PAUSES", (0.0,))
+    monkeypatch.setattr("xtarget._cache.lock._LOOK", 0.01)  # so long it polls what it cannot lock
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
     def check(before: Callable[[Path], None], code: int, for_ever: bool) -> None:
@@ -160,7 +161,6 @@ def test_no_fault_of_a_file_system_is_the_callers(
 @pytest.mark.parametrize("for_ever", [False, True])
 @pytest.mark.parametrize("code", [errno.EROFS, pytest.param(errno.EIO, marks=pytest.mark.long)])
 def test_no_fault_while_a_stalled_owner_is_waited_for_is_the_callers(
-    check_faults: Check, monkeypatch: pytest.MonkeyPatch, code: int, for_ever: bool
+    check_faults: Check, code: int, for_ever: bool
 ) -> None:
-    monkeypatch.setattr("xtarget._cache.lock._LOOK", 0.01)
     check_faults(a_stalled_owner, code, for_ever)
