@@ -70,7 +70,7 @@ def launch_nothing() -> None:
             0,
             module=function._module,
             code=CODE,
-            fill=fill,
+            fills=(fill, fill, fill),
             closings=CLOSINGS,
         )
 

@@ -149,6 +149,17 @@ class FakeCuda:
         else:
             destination[:] = data
 
+    def fills(self, width: int) -> Callable[..., None]:
+        """What repeats a word of so many bytes. Memory of other libraries lies nowhere."""
+
+        def fill(address: int, word: int, count: int, stream: int) -> None:
+            self.calls.append(f"fill by {8 * width}")
+            if any(one <= address < one + len(memory) for one, memory in self.memory.items()):
+                memory, at = self.within(address)
+                memory[at : at + width * count] = word.to_bytes(width, "little") * count
+
+        return fill
+
     def within(self, address: int) -> tuple[bytearray, int]:
         """The allocation that an address is in, and where."""
         base = max(one for one in list(self.memory) if one <= address)
@@ -204,6 +215,9 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
         "cuMemHostAlloc": fake.pin,
         "cuMemFreeHost": fake.unpin,
         "cuMemcpyHtoDAsync": fake.to_device,
+        "cuMemsetD8Async": fake.fills(1),
+        "cuMemsetD16Async": fake.fills(2),
+        "cuMemsetD32Async": fake.fills(4),
         "cuMemcpyDtoHAsync": fake.to_host,
         "cuKernelGetAttribute": lambda *args: 1024,
         "cuKernelSetAttribute": lambda *args: None,

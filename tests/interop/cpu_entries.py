@@ -1,5 +1,5 @@
 """Launches by a driver's own entries, on the CPU: functions of these tests stand for a driver's
-`cuLaunchKernel` and `cuMemsetD8Async`, and launch and fill there."""
+`cuLaunchKernel` and `cuMemsetD8Async` (D16, D32), and launch and fill there."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ ENTRY = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, *[ctypes.c_uint] * 7, ctypes.c_void_p,
     ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p,
 )  # fmt: skip
-FILL = ctypes.CFUNCTYPE(
-    ctypes.c_int, ctypes.c_uint64, ctypes.c_ubyte, ctypes.c_size_t, ctypes.c_void_p
-)
+WORDS = ctypes.c_ubyte, ctypes.c_ushort, ctypes.c_uint
+FILLS = [
+    ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_uint64, word, ctypes.c_size_t, ctypes.c_void_p)
+    for word in WORDS
+]
 READ: dict[str, Any] = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "fp32": ctypes.c_float}
 
 
@@ -38,6 +40,7 @@ class Entries:
         filled: bytes that each fill was given.
         before: called before each launch with its parameters; what it returns but 0 is the
             driver's status.
+        refused: the driver's status of each fill.
         stays: their code is never unloaded.
     """
 
@@ -45,6 +48,7 @@ class Entries:
     grids: list[tuple[int, int, int]] = field(default_factory=list)
     filled: list[int] = field(default_factory=list)
     before: Callable[[list[int]], int] = lambda given: 0
+    refused: int = 0
     kept: list[Any] = field(default_factory=list)
     stays: bool = True
 
@@ -64,11 +68,18 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Entries:
 
     entries = Entries(device)
 
-    def fill(address: int, byte: int, count: int, stream: Any) -> int:
+    def fill(address: int, pattern: bytes, count: int) -> int:
+        if entries.refused:
+            return entries.refused
         device.synchronize()  # work of other streams
-        ctypes.memset(address, byte, count)
-        entries.filled.append(count)
+        ctypes.memmove(address, pattern * count, len(pattern) * count)
+        entries.filled.append(len(pattern) * count)
         return 0
+
+    def filling(width: int) -> Callable[..., int]:
+        return lambda address, word, count, stream: fill(
+            address, word.to_bytes(width, "little"), count
+        )
 
     modules: dict[int, Any] = {}
 
@@ -96,12 +107,16 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Entries:
         modules[number := len(modules) + 1] = weakref.ref(self._module)
         return NativeLaunch(
             entry=start, function=number, current_context=0, context=0, block=(1, 1, 1),
-            shared_bytes=0, module=self._module, code=self.code, fill=clear, closings=CLOSINGS,
+            shared_bytes=0, module=self._module, code=self.code, fills=tuple(clear),
+            closings=CLOSINGS,
         )  # fmt: skip
 
-    made = ENTRY(launch), FILL(fill)
+    made = (
+        ENTRY(launch),
+        *(kind(filling(width)) for kind, width in zip(FILLS, (1, 2, 4), strict=True)),
+    )
     entries.kept.append(made)
-    start, clear = (ctypes.cast(one, ctypes.c_void_p).value or 0 for one in made)
+    start, *clear = (ctypes.cast(one, ctypes.c_void_p).value or 0 for one in made)
     if not hasattr(CpuFunction, "native"):  # `isinstance` remembers what it has seen
         type.__setattr__(CpuFunction, "native", lambda function, config: None)
     monkeypatch.setattr(CpuFunction, "native", started)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cpu_entries import ENTRY
+from core_filled_kernels import SPLIT, begun
+from cpu_entries import ENTRY, FILLS
 from test_core import hot
 
 import xtarget
@@ -32,7 +33,8 @@ def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 @pytest.fixture
 def launched(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """The launches that the core makes in the driver: stream, grid in x, addresses and length."""
+    """The launches that the core makes in the driver: stream, grid in x, addresses and length. What
+    it fills: stream, bits of a word, address, word and how many."""
     from cuda.bindings import driver
     from fake_cuda import INFO
 
@@ -49,10 +51,20 @@ def launched(cuda: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
         found.append((stream, x, (*words, n & 0xFFFFFFFF)))
         return 0
 
+    def filling(bits: int) -> Any:
+        def fill(address: int, word: int, count: int, stream: Any) -> int:
+            found.append((stream, bits, (address, word, count)))
+            return 0
+
+        return fill
+
+    fills = [kind(filling(bits)) for kind, bits in zip(FILLS, (8, 16, 32), strict=True)]
+    entries = tuple(ctypes.cast(one, ctypes.c_void_p).value for one in fills)
     address = ctypes.cast(launch, ctypes.c_void_p).value
     success = driver.CUresult.CUDA_SUCCESS
     monkeypatch.setattr("xtarget.targets.nvidia.module.launch_entries", lambda: (address, 0))
     monkeypatch.setattr("xtarget.targets.nvidia.module._entry", lambda name: 0)
+    monkeypatch.setattr("xtarget.targets.nvidia.module.fill_entries", lambda: entries)
     monkeypatch.setattr(driver, "cuKernelGetFunction", lambda kernel: (success, 9))
     monkeypatch.setitem(registry._devices, INFO.name, CudaDevice(INFO, alone=True))
     launching.forget_calls()
@@ -84,6 +96,48 @@ def test_the_core_reads_cupys_arrays_and_its_stream(
     for _ in range(2):
         xtarget.run("add", a, b, out=out)
     assert launched[-1][0] == 104
+
+
+def test_what_begins_as_something_takes_a_call_of_the_driver_more(
+    core: Any, cupy: Any, cuda: Any, launched: list[Any]
+) -> None:
+    one_and_a_half = 0x3FC00000
+    for dtype, init, fill in (
+        ("float32", 1.5, (32, one_and_a_half, N)),
+        ("int16", 258, (16, 258, N)),
+        ("int32", -1, (8, 255, 4 * N)),
+        ("float64", 0, (8, 0, 8 * N)),
+    ):
+        x, out = (cupy.ndarray((N,), dtype, address << 16) for address in (1, 3))
+        cuda.calls.clear()
+        assert hot(core, begun(init), x, out=out) == 2
+        assert cuda.calls[0].startswith("fill by"), "Python's, before there is the core's"
+        launched.clear()
+        cuda.calls.clear()
+        xtarget.run(begun(init), x, out=out)
+        bits, word, count = fill
+        assert launched[0] == (None, bits, (3 << 16, word, count))
+        assert [(grid, words[:2]) for _, grid, words in launched[1:]] == [(64, (1 << 16, 3 << 16))]
+        assert not cuda.calls
+    assert len(cuda.launches) == 4, "the first call of each"
+
+
+def test_two_launches_and_what_they_begin_with_are_four_calls_of_the_driver(
+    core: Any, cupy: Any, cuda: Any, launched: list[Any]
+) -> None:
+    x, out = (cupy.ndarray((N,), np.float32, address << 16) for address in (1, 3))
+    assert hot(core, SPLIT, x, out=out) == 2
+    launched.clear()
+    cuda.launches.clear()
+    cuda.calls.clear()
+    xtarget.run(SPLIT, x, out=out)
+    two, five = 0x40000000, 0x40A00000
+    (_, _, (room, _, _)) = launched[1]
+    assert [(number, words[:2]) for _, number, words in launched] == [
+        (32, (3 << 16, two)), (32, (room, five)), (64, (1 << 16, room)), (64, (room, 3 << 16))
+    ]  # fmt: skip
+    assert not cuda.launches
+    assert not any(call.startswith("fill") for call in cuda.calls)
 
 
 def test_a_row_is_read_without_the_tuple_of_its_shape(

@@ -170,23 +170,28 @@ KERNELS = """
 """
 
 
-@pytest.mark.parametrize(("value", "natively"), [(0, True), (-1, True), (258, False)])
+@pytest.mark.parametrize(
+    ("value", "dtype", "natively"),
+    [(0, "int32", True), (-1, "int64", True), (258, "int32", True), (258, "int64", False)],
+)
 def test_memory_that_a_plan_wants_filled_is(
-    core: Any, entries: Entries, tmp_path: Path, value: int, natively: bool
+    core: Any, entries: Entries, tmp_path: Path, value: int, dtype: str, natively: bool
 ) -> None:
-    (tmp_path / "catalog.py").write_text(textwrap.dedent(CATALOG).replace("VALUE", str(value)))
+    catalog = textwrap.dedent(CATALOG).replace("test.entries.VALUE", f"test.entries.{value}{dtype}")
+    catalog = catalog.replace("VALUE", str(value)).replace("int32", dtype)
+    (tmp_path / "catalog.py").write_text(catalog)
     (tmp_path / "mine.py").write_text(textwrap.dedent(KERNELS))
     xtarget.load_library(tmp_path)
-    name = f"test.entries.{value}"
-    x = xtarget.asarray(np.arange(1, 9001, dtype=np.int32), device="cpu")
+    name = f"test.entries.{value}{dtype}"
+    x = xtarget.asarray(np.arange(1, 9001, dtype=dtype), device="cpu")
     for n in (*range(7000, 7020), *[8000] * 12):
-        out = xtarget.asarray(np.zeros(n, np.int32), device="cpu")
+        out = xtarget.asarray(np.zeros(n, dtype), device="cpu")
         xtarget.run(name, x[:n], out=out)
         entries.device.synchronize()
         expected = np.where(np.arange(n) < n // 2, np.arange(1, n + 1), value)
         np.testing.assert_array_equal(np.asarray(out), expected)
     assert (len(entries.filled) > 20) is natively
-    assert set(entries.filled) <= {4 * n for n in range(7000, 8001)}
+    assert set(entries.filled) <= {x.dtype.itemsize * n for n in range(7000, 8001)}
 
 
 def test_a_prepared_launch_of_several_is_started_so(

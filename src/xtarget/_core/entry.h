@@ -7,7 +7,8 @@
 
 #include "python.h"
 
-enum { MOST_OVERLAPS = 2 * XT_MOST_VALUES, MOST_OUTPUTS = 8, MOST_LINKS = 32, MOST_PIECES = 16 };
+enum { MOST_OVERLAPS = 2 * XT_MOST_VALUES, MOST_OUTPUTS = 8, MOST_LINKS = 32, MOST_PIECES = 16,
+       MOST_FILLINGS = MOST_OUTPUTS + MOST_PIECES };
 /* The grid of a call that is one launch comes first of all numbers, not among the sizes. */
 enum { GRID_FIRST = -1 };
 /* How an array's library hears of a write; where a call is launched. */
@@ -67,10 +68,10 @@ struct native {
   int32_t device_type, device_id; /* DLPack's, for torch's current stream */
   struct torch_place place;       /* bytes, of torch's allocator */
   PyObject *memory;               /* gives so many bytes for a stream */
-  xt_fill_entry fill;
-  int piece_count, link_count;
+  struct xt_fills fills;
+  int piece_count, filling_count, link_count;
   int64_t pieces[MOST_PIECES]; /* bytes of each; those of a class are its first sizes */
-  int cleared[MOST_PIECES];    /* the byte that each is filled with before, or -1 */
+  struct xt_filling fillings[MOST_FILLINGS];
   struct link links[];
 };
 
@@ -132,14 +133,25 @@ int native_load(struct native *native, PyObject *offered);
 /* Whether launches of a class take no more than its program and its calls give. */
 int native_takes_what_is_given(const struct native *native, int values, int sizes);
 /* Get the only launch of a call ready for good; its values have to stay as they are. `reading->ready`
- * stays NULL where there are several, or memory between them. */
+ * stays NULL where there are several, or memory that they use or that is filled before. */
 void make_ready_alone(const struct entry *entry, struct reading *reading, struct ready *ready);
 /* The driver's stream: 1, or 0 where Python has to launch. */
 int native_stream(struct state *state, const struct entry *entry, const struct reading *reading,
                   void **stream);
-/* Start all launches: 1, or 0 where Python has to, from the first one on. */
+/* Start all that a call starts: 1, 0 where Python has to, from the beginning on, or -1 with an
+ * exception. Where the driver refuses a launch that is not the first, Python goes on with it. */
 int launch_natively(struct state *state, const struct entry *entry, const struct reading *reading,
-                    void *stream);
+                    void *stream, PyObject *result);
+
+/* A call of which some launches were started: the first that was not, and the call's values with the
+ * pieces of memory. */
+struct rest {
+  int first, count;
+  const struct xt_value *values;
+};
+/* replay.c: go on with it in Python. 1, or -1 with an exception. */
+int launch_rest(struct state *state, const struct entry *entry, const struct reading *reading,
+                const struct rest *rest, PyObject *result);
 
 /* memory.c: memory for a launch only. */
 struct room {

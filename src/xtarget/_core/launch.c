@@ -55,6 +55,21 @@ static int packed(const struct xt_value *value, enum xt_passed passed, uint64_t 
   return 0;
 }
 
+int xt_can_fill(const struct xt_fills *fills, unsigned width) {
+  return (width == 1 && fills->bytes) || (width == 2 && fills->halves) || (width == 4 && fills->words);
+}
+
+int xt_fill(const struct xt_fills *fills, const struct xt_filling *filling, uint64_t address,
+            int64_t nbytes, void *stream) {
+  size_t count = (size_t)nbytes / filling->width;
+  if (nbytes <= 0) return XT_LAUNCHED; /* drivers refuse to set nothing */
+  switch (filling->width) {
+    case 1: return fills->bytes(address, (unsigned char)filling->word, count, stream);
+    case 2: return fills->halves(address, (unsigned short)filling->word, count, stream);
+    default: return fills->words(address, filling->word, count, stream);
+  }
+}
+
 int xt_read_grid(const int64_t blocks[3], unsigned grid[3]) {
   /* CUDA C++ Programming Guide, "Technical Specifications": the limits of all devices */
   static const int64_t most[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};

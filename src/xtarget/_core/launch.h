@@ -15,8 +15,10 @@ typedef int (*xt_launch_entry)(void *function, unsigned grid_x, unsigned grid_y,
                                unsigned shared_bytes, void *stream, void **parameters,
                                void **extra);
 typedef int (*xt_context_entry)(void **context);
-/* `cuMemsetD8Async` and `hipMemsetD8Async`. */
-typedef int (*xt_fill_entry)(uint64_t address, unsigned char byte, size_t count, void *stream);
+/* `cuMemsetD8Async`, `cuMemsetD16Async` and `cuMemsetD32Async`, and HIP's functions of these names. */
+typedef int (*xt_fill8_entry)(uint64_t address, unsigned char word, size_t count, void *stream);
+typedef int (*xt_fill16_entry)(uint64_t address, unsigned short word, size_t count, void *stream);
+typedef int (*xt_fill32_entry)(uint64_t address, unsigned word, size_t count, void *stream);
 /* `cuTensorMapEncodeTiled`: the innermost dimension comes first. */
 typedef int (*xt_encode_entry)(void *map, int dtype, uint32_t rank, void *address,
                                const uint64_t *lengths, const uint64_t *strides,
@@ -51,6 +53,28 @@ struct xt_launch {
 };
 
 enum { XT_LAUNCHED = 0, XT_DECLINED = -1 };
+
+/* What fills memory; NULL: it is not known. */
+struct xt_fills {
+  xt_fill8_entry bytes;
+  xt_fill16_entry halves;
+  xt_fill32_entry words;
+};
+
+/* Memory that is filled before the launches. */
+struct xt_filling {
+  int place;      /* of its address in the call's values and the pieces, in one row */
+  int size_at;    /* of a class: where its bytes are among the sizes */
+  int64_t nbytes; /* of one layout */
+  unsigned word, width; /* what is repeated, and its bytes: 1, 2 or 4 */
+};
+
+/* Whether there is something that fills with words so wide. */
+int xt_can_fill(const struct xt_fills *fills, unsigned width);
+
+/* Start filling so many bytes, if there are any. Returns XT_LAUNCHED, or the driver's status. */
+int xt_fill(const struct xt_fills *fills, const struct xt_filling *filling, uint64_t address,
+            int64_t nbytes, void *stream);
 
 /* Room for a launch's tensor maps, and to begin at a multiple of XT_MAP_ALIGN. */
 struct xt_maps {

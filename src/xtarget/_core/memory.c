@@ -60,11 +60,14 @@ int room_take(struct state *state, const struct entry *entry, const struct readi
 
 void room_give_back(struct state *state, struct room *room) {
   if (room->tensor) state->torch.drop(room->tensor);
-  if (room->held) {
+  if (room->held) { /* also where a launch has raised */
+    PyObject *type, *error, *traceback;
+    PyErr_Fetch(&type, &error, &traceback);
     PyObject *answer = PyObject_CallMethodObjArgs(room->held, state->names[NAME_CLOSE], NULL);
     if (!answer) PyErr_WriteUnraisable(room->held);
     Py_XDECREF(answer);
     Py_DECREF(room->held);
+    PyErr_Restore(type, error, traceback);
   }
   memset(room, 0, sizeof *room);
 }

@@ -64,23 +64,44 @@ static int read_link(struct link *link, PyObject *offered) {
 static int read_pieces(struct native *native, PyObject *pieces) {
   Py_ssize_t count = PyTuple_Size(pieces);
   if (count > MOST_PIECES) return 0;
-  for (Py_ssize_t i = 0; i < count; i++) {
-    long long nbytes;
-    if (!PyArg_ParseTuple(PyTuple_GetItem(pieces, i), "Li", &nbytes, &native->cleared[i]))
-      return 0;
-    native->pieces[i] = nbytes;
-    if (native->cleared[i] >= 0 && !native->fill) return 0;
-  }
+  for (Py_ssize_t i = 0; i < count; i++)
+    native->pieces[i] = PyLong_AsLongLong(PyTuple_GetItem(pieces, i));
   native->piece_count = (int)count;
+  return !PyErr_Occurred();
+}
+
+static int read_fillings(struct native *native, PyObject *fillings) {
+  Py_ssize_t count = PyTuple_Size(fillings);
+  if (count > MOST_FILLINGS) return 0;
+  for (Py_ssize_t i = 0; i < count; i++) {
+    struct xt_filling *one = &native->fillings[i];
+    long long nbytes;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(fillings, i), "iLiII", &one->place, &nbytes, &one->size_at,
+                          &one->word, &one->width) ||
+        one->place < 0 || one->place >= XT_MOST_VALUES + MOST_PIECES || one->size_at < 0 ||
+        !xt_can_fill(&native->fills, one->width))
+      return 0;
+    one->nbytes = nbytes;
+  }
+  native->filling_count = (int)count;
+  return 1;
+}
+
+static int read_fills(struct xt_fills *fills, PyObject *offered) {
+  unsigned long long bytes, halves, words;
+  if (!PyArg_ParseTuple(offered, "KKK", &bytes, &halves, &words)) return 0;
+  fills->bytes = (xt_fill8_entry)(uintptr_t)bytes;
+  fills->halves = (xt_fill16_entry)(uintptr_t)halves;
+  fills->words = (xt_fill32_entry)(uintptr_t)words;
   return 1;
 }
 
 struct native *native_new(PyObject *offered) {
-  unsigned long long fill;
   int32_t type, device;
-  PyObject *memory, *place, *pieces, *links;
-  if (!PyArg_ParseTuple(offered, "iiKOOO!O!", &type, &device, &fill, &memory, &place,
-                        &PyTuple_Type, &pieces, &PyTuple_Type, &links))
+  PyObject *memory, *place, *fills, *pieces, *fillings, *links;
+  if (!PyArg_ParseTuple(offered, "iiO!OOO!O!O!", &type, &device, &PyTuple_Type, &fills, &memory,
+                        &place, &PyTuple_Type, &pieces, &PyTuple_Type, &fillings, &PyTuple_Type,
+                        &links))
     return NULL;
   Py_ssize_t count = PyTuple_Size(links);
   if (count < 1 || count > MOST_LINKS) return NULL;
@@ -88,9 +109,9 @@ struct native *native_new(PyObject *offered) {
   if (!native) return NULL;
   native->device_type = type;
   native->device_id = device;
-  native->fill = (xt_fill_entry)(uintptr_t)fill;
   native->memory = Py_NewRef(memory);
-  int read = read_place(&native->place, place) && read_pieces(native, pieces);
+  int read = read_place(&native->place, place) && read_fills(&native->fills, fills) &&
+             read_pieces(native, pieces) && read_fillings(native, fillings);
   while (read && native->link_count < count) {
     int at = native->link_count;
     read = read_link(&native->links[at], PyTuple_GetItem(links, at));
@@ -144,6 +165,10 @@ int native_load(struct native *native, PyObject *offered) {
 
 int native_takes_what_is_given(const struct native *native, int values, int sizes) {
   if (native->piece_count > sizes) return 0;
+  for (int i = 0; i < native->filling_count; i++) {
+    const struct xt_filling *filling = &native->fillings[i];
+    if (filling->size_at >= sizes || filling->place >= values + native->piece_count) return 0;
+  }
   for (int i = 0; i < native->link_count; i++) {
     const struct link *link = &native->links[i];
     const struct xt_launch *launch = &link->launch;
@@ -213,7 +238,7 @@ static int make_ready(const struct link *link, const int64_t *numbers, const int
 
 void make_ready_alone(const struct entry *entry, struct reading *reading, struct ready *ready) {
   const struct native *native = entry->native;
-  if (native && native->link_count == 1 && !native->piece_count &&
+  if (native && native->link_count == 1 && !native->piece_count && !native->filling_count &&
       make_ready(&native->links[0], NULL, NULL, reading->call.values, ready))
     reading->ready = ready;
 }
@@ -227,54 +252,75 @@ static int start_one(const struct ready *ready, void *stream) {
   return status == XT_LAUNCHED;
 }
 
-/* All launches of a call: `pieces` follow the call's own among `values`. */
+enum { NONE_STARTED = -1 };
+
+/* All that a call starts: `values` are the call's own, and then the pieces. Returns the number of the
+ * launch that the driver refused, which is `link_count` where it took all; NONE_STARTED: there is a
+ * value that does not fit, or memory that could not be filled. */
 static int start_all(const struct native *native, const int64_t *numbers, const int64_t *sizes,
-                     const struct xt_value *values, const struct xt_value *pieces,
-                     const int64_t *nbytes, void *stream) {
+                     const struct xt_value *values, void *stream) {
   struct ready ready[MOST_LINKS];
   for (int i = 0; i < native->link_count; i++)
-    if (!make_ready(&native->links[i], numbers, sizes, values, &ready[i])) return 0;
-  int status = XT_LAUNCHED;
+    if (!make_ready(&native->links[i], numbers, sizes, values, &ready[i])) return NONE_STARTED;
+  int status = XT_LAUNCHED, started = 0;
   Py_BEGIN_ALLOW_THREADS
-  for (int i = 0; i < native->piece_count && status == XT_LAUNCHED; i++)
-    if (native->cleared[i] >= 0 && nbytes[i] > 0)
-      status = native->fill(pieces[i].as.address, (unsigned char)native->cleared[i],
-                            (size_t)nbytes[i], stream);
-  for (int i = 0; i < native->link_count && status == XT_LAUNCHED; i++)
-    status = xt_start(ready[i].launch, ready[i].grid, stream, ready[i].places);
+  for (int i = 0; i < native->filling_count && status == XT_LAUNCHED; i++) {
+    const struct xt_filling *filling = &native->fillings[i];
+    status = xt_fill(&native->fills, filling, values[filling->place].as.address,
+                     sizes ? sizes[filling->size_at] : filling->nbytes, stream);
+  }
+  if (status != XT_LAUNCHED) started = NONE_STARTED;
+  while (status == XT_LAUNCHED && started < native->link_count) {
+    const struct ready *one = &ready[started];
+    status = xt_start(one->launch, one->grid, stream, one->places);
+    started += status == XT_LAUNCHED;
+  }
   Py_END_ALLOW_THREADS
-  return status == XT_LAUNCHED;
+  return started;
+}
+
+/* As `launch_natively`, with the memory that the launches use. */
+static int launch_chain(struct state *state, const struct entry *entry,
+                        const struct reading *reading, void *stream, PyObject *result) {
+  const struct native *native = entry->native;
+  const struct xt_call *call = &reading->call;
+  const int64_t *numbers = reading->numbers;
+  const int64_t *sizes = numbers ? numbers + sizes_at(entry) : NULL;
+  struct xt_value values[XT_MOST_VALUES + MOST_PIECES];
+  struct room room = {0};
+  memcpy(values, call->values, sizeof *values * (size_t)call->value_count);
+  if (native->piece_count) {
+    int64_t places[MOST_PIECES];
+    int64_t total = lay_out(numbers ? sizes : native->pieces, native->piece_count, places);
+    if (total < 0 || !room_take(state, entry, reading, total, &room)) return 0;
+    for (int i = 0; i < native->piece_count; i++)
+      values[call->value_count + i] =
+          (struct xt_value){XT_ADDRESS, {.address = room.address + (uint64_t)places[i]}};
+  }
+  int started = start_all(native, numbers, sizes, values, stream);
+  int done = started == native->link_count;
+  if (!done && started > 0) {
+    struct rest rest = {started, call->value_count + native->piece_count, values};
+    done = launch_rest(state, entry, reading, &rest, result);
+  }
+  room_give_back(state, &room);
+  return done;
 }
 
 int launch_natively(struct state *state, const struct entry *entry, const struct reading *reading,
-                    void *stream) {
+                    void *stream, PyObject *result) {
   struct native *native = entry->native;
   const int64_t *numbers = reading->numbers;
-  const int64_t *sizes = numbers ? numbers + sizes_at(entry) : NULL;
   for (int i = 0; i < native->link_count; i++)
     if (!is_ready(state, &native->links[i], stream)) return 0;
   if (!xt_context_is_current(&native->links[0].launch)) return 0;
-  const struct xt_call *call = &reading->call;
-  if (!native->piece_count) {
-    struct ready ready;
-    if (reading->ready) return start_one(reading->ready, stream);
-    if (native->link_count == 1)
-      return make_ready(&native->links[0], numbers, sizes, call->values, &ready) &&
-             start_one(&ready, stream);
-    return start_all(native, numbers, sizes, call->values, NULL, NULL, stream);
-  }
-  const int64_t *nbytes = numbers ? sizes : native->pieces;
-  int64_t places[MOST_PIECES], total = lay_out(nbytes, native->piece_count, places);
-  struct xt_value values[XT_MOST_VALUES + MOST_PIECES];
-  struct room room;
-  if (total < 0 || !room_take(state, entry, reading, total, &room)) return 0;
-  memcpy(values, call->values, sizeof *values * (size_t)call->value_count);
-  struct xt_value *pieces = values + call->value_count;
-  for (int i = 0; i < native->piece_count; i++)
-    pieces[i] = (struct xt_value){XT_ADDRESS, {.address = room.address + (uint64_t)places[i]}};
-  int started = start_all(native, numbers, sizes, values, pieces, nbytes, stream);
-  room_give_back(state, &room);
-  return started;
+  if (native->link_count > 1 || native->piece_count || native->filling_count)
+    return launch_chain(state, entry, reading, stream, result);
+  struct ready ready;
+  if (reading->ready) return start_one(reading->ready, stream);
+  return make_ready(&native->links[0], numbers, numbers ? numbers + sizes_at(entry) : NULL,
+                    reading->call.values, &ready) &&
+         start_one(&ready, stream);
 }
 
 int native_stream(struct state *state, const struct entry *entry, const struct reading *reading,

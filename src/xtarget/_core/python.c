@@ -174,7 +174,7 @@ static void end(PyObject *guard) {
 }
 
 PyDoc_STRVAR(start_doc,
-             "start(twin, offer, offer_class, failed, doc)\n--\n\n"
+             "start(twin, offer, offer_class, failed, keywords, doc)\n--\n\n"
              "(the function that makes calls: what it knows itself, all others by `twin`; what "
              "ends it when it is dropped). The caller keeps all arguments, and the types of "
              "`read_arrays`, until then: run times want their objects released in the order in "
@@ -182,7 +182,8 @@ PyDoc_STRVAR(start_doc,
 static PyObject *start(PyObject *module, PyObject *args) {
   struct state *state = state_of(module);
   PyObject *doc;
-  if (!PyArg_ParseTuple(args, "OOOOS", &state->twin, &state->offer, &state->offer_class, &state->failed, &doc))
+  if (!PyArg_ParseTuple(args, "OOOOO!S", &state->twin, &state->offer, &state->offer_class, &state->failed,
+                        &PyDict_Type, &state->keywords, &doc))
     return NULL;
   char *text = strdup(PyBytes_AsString(doc)); /* lives as long as the function: for ever */
   PyObject *home = PyUnicode_FromString("xtarget");

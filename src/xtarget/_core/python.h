@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 18
+#define XT_INTERFACE 19
 
 /* The last ones are no arrays: NumPy's scalars. */
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY, READ_FLOAT, READ_INTEGER };
@@ -92,6 +92,7 @@ struct state {
   PyObject *offer;     /* what it has bound for a call, or None */
   PyObject *offer_class; /* what serves calls of other sizes too, or None */
   PyObject *failed;    /* told of launches that raise */
+  PyObject *keywords;  /* by kernel, what its keywords mean: `libraries.keywords_known` */
   PyObject *names[NAME_COUNT];
   struct {
     PyObject *type;
@@ -115,6 +116,7 @@ struct reading {
   int grad;               /* torch records gradients; -1: not asked yet */
   const struct ready *ready; /* its only launch, as it was got ready before; or NULL */
   const int64_t *numbers; /* what the program of a class gave; NULL: the entry is of one layout */
+  PyObject *placed[XT_MOST_VALUES]; /* `args`, where some are given by name; borrowed */
   int kept_count;
   PyObject *kept[MOST_KEPT]; /* whose addresses are words of the call; borrowed */
 };

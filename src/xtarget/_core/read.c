@@ -114,6 +114,35 @@ static int read_out(struct state *state, struct reading *reading) {
   return 1;
 }
 
+/* Which names are neither of an option nor the core's own: arguments, which go to their places. 1, or 0
+ * where Python has to say what is wrong. */
+static int place_arguments(const struct state *state, struct reading *reading,
+                           const struct request *request, uint64_t *placed) {
+  Py_ssize_t named = PyTuple_Size(request->names), count = request->count;
+  PyObject *meanings = PyDict_GetItemWithError(state->keywords, request->kernel);
+  *placed = 0;
+  if (!meanings) return !PyErr_Occurred() || decline(); /* Python has not made such a call yet */
+  if (named > 64 || count > XT_MOST_VALUES) return 0;
+  memset(reading->placed, 0, sizeof reading->placed);
+  memcpy(reading->placed, request->args, sizeof *reading->placed * (size_t)count);
+  for (Py_ssize_t i = 0; i < named; i++) {
+    PyObject *meaning = PyDict_GetItemWithError(meanings, PyTuple_GetItem(request->names, i));
+    if (!meaning && PyErr_Occurred()) return decline();
+    if (!meaning || !PyLong_CheckExact(meaning)) continue;
+    long place = PyLong_AsLong(meaning);
+    if (place < 0 || place >= XT_MOST_VALUES || reading->placed[place]) return 0; /* given twice */
+    reading->placed[place] = request->args[request->count + i];
+    if (place >= count) count = place + 1;
+    *placed |= UINT64_C(1) << i;
+  }
+  if (!*placed) return 1;
+  for (Py_ssize_t i = 0; i < count; i++)
+    if (!reading->placed[i]) reading->placed[i] = Py_None; /* left out */
+  reading->args = reading->placed;
+  reading->arg_count = count;
+  return 1;
+}
+
 int read_request(struct state *state, struct reading *reading, const struct request *request) {
   PyObject *const *args = request->args, *names = request->names;
   Py_ssize_t count = request->count;
@@ -137,6 +166,8 @@ int read_request(struct state *state, struct reading *reading, const struct requ
     else
       options++;
   }
+  uint64_t placed = 0;
+  if (options && !place_arguments(state, reading, request, &placed)) return 0;
   struct xt_call *call = &reading->call;
   xt_begin(call);
   if (!keep_text(reading, request->kernel)) return 0;
@@ -152,7 +183,8 @@ int read_request(struct state *state, struct reading *reading, const struct requ
   for (Py_ssize_t i = 0; options && i < named; i++) {
     PyObject *name = PyTuple_GetItem(names, i);
     if (name != state->names[NAME_OUT] && name != state->names[NAME_DEVICE] &&
-        name != state->names[NAME_STREAM] && !read_option(reading, name, args[count + i]))
+        name != state->names[NAME_STREAM] && !(i < 64 && placed >> i & 1) &&
+        !read_option(reading, name, args[count + i]))
       return 0;
   }
   return 1;

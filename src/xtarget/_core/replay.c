@@ -138,6 +138,20 @@ static PyObject *numbers_of_launch(const struct entry *entry, const int64_t *num
   return integers(numbers + first, entry->sizing->program.result_count - first);
 }
 
+/* A launch has raised, and may run: what it uses must not go before it ends (`_launch.interrupts`). */
+static void keep_what_failed(struct state *state, const struct reading *reading, PyObject *stream,
+                             PyObject *result) {
+  PyObject *type, *error, *traceback;
+  PyErr_Fetch(&type, &error, &traceback);
+  PyObject *used = arguments(reading);
+  PyObject *answer =
+      used ? PyObject_CallFunctionObjArgs(state->failed, stream, used, result, NULL) : NULL;
+  Py_XDECREF(used);
+  if (!answer) PyErr_Clear();
+  Py_XDECREF(answer);
+  PyErr_Restore(type, error, traceback);
+}
+
 /* A launch of Python's own, and the wait for it. */
 static int launch_by_python(struct state *state, const struct entry *entry,
                             const struct reading *reading, PyObject *stream, PyObject *result) {
@@ -159,24 +173,53 @@ static int launch_by_python(struct state *state, const struct entry *entry,
     Py_DECREF(answer);
     return 1;
   }
-  /* it may run: what it uses must not go before it ends (`_launch.interrupts`) */
-  PyObject *type, *error, *traceback;
-  PyErr_Fetch(&type, &error, &traceback);
-  PyObject *used = arguments(reading);
-  answer = used ? PyObject_CallFunctionObjArgs(state->failed, stream, used, result, NULL) : NULL;
-  Py_XDECREF(used);
-  if (!answer) PyErr_Clear();
-  Py_XDECREF(answer);
-  PyErr_Restore(type, error, traceback);
+  keep_what_failed(state, reading, stream, result);
   return -1;
+}
+
+/* The values as Python's numbers. */
+static PyObject *row_of(const struct reading *reading, const struct xt_value *values, int count) {
+  PyObject *row = PyTuple_New(count);
+  for (int i = 0; row && i < count; i++) {
+    PyObject *value = values[i].kind == XT_ADDRESS
+                          ? PyLong_FromUnsignedLongLong(values[i].as.address)
+                          : number_at(reading, i);
+    if (!value) Py_CLEAR(row);
+    else PyTuple_SetItem(row, i, value);
+  }
+  return row;
+}
+
+int launch_rest(struct state *state, const struct entry *entry, const struct reading *reading,
+                const struct rest *rest, PyObject *result) {
+  PyObject *stream = stream_of(state, entry, reading), *answer = NULL;
+  PyObject *given = stream ? row_of(reading, rest->values, rest->count) : NULL;
+  PyObject *start = given ? PyObject_GetAttrString(entry->direct, "rest") : NULL;
+  if (start && reading->numbers) {
+    PyObject *numbers = numbers_of_launch(entry, reading->numbers);
+    if (numbers) answer = PyObject_CallFunction(start, "iOOO", rest->first, numbers, given, stream);
+    Py_XDECREF(numbers);
+  } else if (start) {
+    answer = PyObject_CallFunction(start, "iOO", rest->first, given, stream);
+  }
+  if (!answer) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a call's stream is not known");
+    keep_what_failed(state, reading, stream ? stream : Py_None, result);
+  }
+  Py_XDECREF(start);
+  Py_XDECREF(given);
+  Py_XDECREF(stream);
+  Py_XDECREF(answer);
+  return answer ? 1 : -1;
 }
 
 int entry_launch(struct state *state, const struct entry *entry, const struct reading *reading,
                  PyObject *result) {
   void *handle;
-  if (native_stream(state, entry, reading, &handle) &&
-      launch_natively(state, entry, reading, handle))
-    return 1;
+  int natively = native_stream(state, entry, reading, &handle)
+                     ? launch_natively(state, entry, reading, handle, result)
+                     : 0;
+  if (natively) return natively;
   if (PyErr_Occurred()) return 0;
   if (torch_is_watching(state)) return 0;
   PyObject *stream = stream_of(state, entry, reading);

@@ -29,6 +29,7 @@ __all__ = [
     "find",
     "is_refused",
     "keywords",
+    "keywords_known",
     "known",
     "library_source",
     "load_library",
@@ -386,6 +387,11 @@ def keywords(name: str) -> Mapping[str, int | str]:
             found = {**words, **(places if spec.by_name else {})}
             _keywords[name] = found
     return found
+
+
+def keywords_known() -> dict[str, Mapping[str, int | str]]:
+    """By kernel, what `keywords` has said: it goes when kernels are replaced."""
+    return _keywords
 
 
 def is_registered(name: str) -> bool:

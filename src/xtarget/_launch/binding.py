@@ -135,7 +135,7 @@ def bind(
         out_views=given.out_views,
         fills=planned.fills,
         cleared=planned.cleared,
-        counts=spec.counts,
+        counts=spec.counts if out is None else (),
         updates=planned.updates,
         against=planned.against,
         checks=tuple(checks),

@@ -5,7 +5,6 @@ No disk, no Triton, no logging; what can be made once was made when the call was
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -25,13 +24,15 @@ from .._values import environment
 from .._values.errors import ArgumentError
 from ..spec import ArrayType
 from ..targets.base import Buffer, Device, PreparedLaunch, Stream, Value
+from .chains import Chain
+from .filling import Filling
 from .interrupts import settle, unfinished
 from .order import Order
 from .outs import Outs, check_may_count, counted
 from .overlap import Overlaps
 from .sized import BoundLaunch, Sized, picking
 from .staged_calls import Pieces, StagedRun
-from .staging import Staging, fill, side_by_side
+from .staging import Staging, side_by_side
 from .updates import Update
 
 __all__ = ["BoundCall", "device_text"]
@@ -46,10 +47,11 @@ class BoundCall:
         direct: what launches, for calls with one result that are launches alone: it takes the
             values of the arguments and of `out` in their order; else None.
         start: the same of all calls that are launches alone, whatever they write.
-        launches_only: it is launches alone, with any number of results: nothing is copied, filled
-            or counted.
+        launches_only: it is launches alone, with any number of results, and what is filled before
+            them: nothing is copied or counted.
         takes: how many values it has: those of the arguments, and of the outputs.
-        cleared: by temporary, the pattern that it is filled with; None: it stays as it is.
+        filling: what the outputs are filled with before the launches.
+        clearing: what the temporaries are.
         current_stream: how to ask for the caller's stream when all arrays are of one library.
         synchronous: all arrays are the host's, or one is used in place there, so the launch must be
             complete when `run` returns.
@@ -86,14 +88,12 @@ class BoundCall:
                 as it is.
             out_views: the caller's arrays for several outputs.
             cleared: by temporary, the same.
-            counts: by output, the one that says how many leading entries of it are the result.
+            counts: by new output, the one that says how many leading entries of it are the result.
             updates: arguments that are written in place; after them, `out_views`.
             against: arrays that `out` must not overlap, and whether it may be the array itself.
             index_check: what is called before each launch with the arguments and `out`.
         """
         self.checks = checks
-        self._fills = fills if any(pattern is not None for pattern in fills) else ()
-        self.cleared = cleared
         self._counts = counts if any(index is not None for index in counts) else ()
         given = [*views, *out_views]
         self.name, self.device, self.staging = name, device, staging
@@ -116,6 +116,11 @@ class BoundCall:
         on_host = [v.place is None for v in (*given, out_view) if v is not None]
         in_place = device.info.host_memory and any(on_host)  # a host array may go at any time
         self.synchronous = in_place or all(v is None or v.place is None for v in views)
+        # the host's arrays are waited for, so that only views of a device's may be in use still
+        at_once = device.info.host_memory and all(on_host)
+        given_out = out_view is not None or len(out_views) > 0
+        self.filling = Filling(device, fills, at_once=at_once, waits=given_out)
+        self.clearing = Filling(device, cleared, at_once=at_once)
         self.current_stream: Callable[[], Stream | None] | None = None
         self._tracks_streams = False
         if len(asked) == 1 and self.like is not None:
@@ -131,14 +136,12 @@ class BoundCall:
             for kind in [given[index].kind]  # type: ignore[union-attr]  # only arrays are written
         )
         self.takes = len(views) + len(sized.outputs)
-        self.launches_only = len(sized.launches) > 0 and not (
-            staging or self._fills or self._counts
-        )
+        self.launches_only = len(sized.launches) > 0 and not (staging or self._counts)
         self._short = self.launches_only and len(sized.outputs) == 1 and not updates
         self.alone = (
             self.launches_only
             and len(sized.launches) == 1
-            and not (sized.temporaries or sized.launches[0].scratch)
+            and not (sized.temporaries or sized.launches[0].scratch or self.filling)
         )
         self._plain = self.alone and sized.launches[0].order == tuple(range(self.takes))
         self._size(sized)
@@ -146,8 +149,10 @@ class BoundCall:
     def _size(self, sized: Sized) -> None:
         self.outputs, self._temporaries = sized.outputs, sized.temporaries
         self._launches, self.spans = sized.launches, sized.spans
+        self._sizes = [type_.size * type_.itemsize for type_ in sized.outputs]
         sizes = [type_.size * type_.itemsize for type_ in sized.temporaries]
         sizes += [nbytes for launch in sized.launches for nbytes in launch.scratch]
+        self._pieces = sizes
         self._room, self._at = side_by_side(sizes) if sizes else (0, ())
         self.pieces: Pieces | None = None
         self._check_against(sized.overlaps)
@@ -162,7 +167,7 @@ class BoundCall:
             return self._launches[0].prepared
         if self.alone:  # numbers in another order, or arrays left out
             return picking(self._launches[0])
-        return _chain(self.unchained()) if self.launches_only else None
+        return Chain(self.unchained()) if self.launches_only else None
 
     def _check_against(self, overlaps: Sequence[tuple[int, int, Overlaps]]) -> None:
         self._checks = tuple(
@@ -218,13 +223,14 @@ class BoundCall:
         """The same call for other sizes and strides, as `resized` would make it.
 
         Args:
-            launch: all that it takes, temporaries included.
+            launch: all that it takes, temporaries and filling included.
         """
         other = self.copy()
         other.outputs, other._launches, other.start = outputs, (launch,), launch.prepared
         other.direct = launch.prepared if self._short else None
         other._temporaries = ()
         other._room, other._at = 0, ()
+        other.filling = Filling(other.device, ())
         other.spans = spans
         other._check_against(overlaps)
         other._updates = tuple(Update(index, written, spans) for index, written in self.updated)
@@ -295,7 +301,7 @@ class BoundCall:
                 outputs = self._outputs_of(out, args)
                 order.hold(args, outputs)
                 self._add_outputs(values, outputs, out, order)
-                self._fill(values[len(args) :], order.launch, new=out is None)
+                self.fill(values[len(args) :], order.launch)
                 self._launch(values, order.launch)
             order.finish()
         except BaseException as error:  # its traceback holds what the work uses
@@ -351,26 +357,34 @@ class BoundCall:
 
     # ------------------------------------------------------------------------------- launching
 
+    def fill(self, addresses: Sequence[Any], stream: Stream) -> None:
+        """Set outputs to what they shall begin as."""
+        self.filling.fill(addresses, self._sizes, stream)
+
     def _launch(self, values: list[Value], stream: Stream) -> None:
-        scratch = len(values) + len(self._temporaries) - 1
         room = self.memory(self._room, stream) if self._at else None
         try:
             if room is not None:
                 places = [room.address + at for at in self._at]
                 values += places
-                for address, type_, pattern in zip(
-                    places, self._temporaries, self.cleared, strict=False
-                ):
-                    if pattern is not None and type_.size:
-                        nbytes = type_.size * type_.itemsize
-                        fill(self.device, address, nbytes, pattern, stream)
-            for launch in self._launches:
-                dynamic = [values[i] if i >= 0 else values[scratch - i] for i in launch.order]
-                scratch += len(launch.scratch)
-                launch.prepared(dynamic, stream)
+                self.clearing.fill(places, self._pieces, stream)
+            self.launch_from(0, values, stream)
         finally:
             if room is not None:
                 room.close()
+
+    def launch_from(self, first: int, values: Sequence[Value], stream: Stream) -> None:
+        """Start the launches from one on.
+
+        Args:
+            values: of the call, and the pieces of memory that the launches alone use.
+        """
+        scratch = self.takes + len(self._temporaries) - 1
+        for number, launch in enumerate(self._launches):
+            if number >= first:
+                dynamic = [values[i] if i >= 0 else values[scratch - i] for i in launch.order]
+                launch.prepared(dynamic, stream)
+            scratch += len(launch.scratch)
 
     def memory(self, nbytes: int, stream: Stream) -> Buffer | LibraryMemory:
         """Memory for a launch only: of the arrays' library, where that has some for this stream."""
@@ -378,22 +392,6 @@ class BoundCall:
         if nbytes and self._allocates is not None:
             found = self._allocates.memory(self.device, nbytes, stream)
         return self.device.alloc(nbytes, stream) if found is None else found
-
-    def _fill(self, addresses: Sequence[Any], stream: Stream, *, new: bool = False) -> None:
-        """Set outputs to what they shall begin as.
-
-        Args:
-            new: no work that was started before uses them.
-        """
-        outputs = self.outputs
-        at_once = new and self.device.info.host_memory and self.like not in self._on_device
-        for address, type_, pattern in zip(addresses, outputs, self._fills, strict=False):
-            if pattern is None or not type_.size:
-                continue
-            if at_once and not any(pattern):
-                ctypes.memset(address, 0, type_.size * type_.itemsize)
-            else:
-                fill(self.device, address, type_.size * type_.itemsize, pattern, stream)
 
     # --------------------------------------------------------------------------------- results
 
@@ -403,12 +401,3 @@ class BoundCall:
 
     def _new_outputs(self, args: Sequence[Any]) -> list[Any]:
         return [self.new_output(type_, args) for type_ in self.outputs]
-
-
-def _chain(call: BoundCall) -> PreparedLaunch:
-    """The launches of a call, one after the other."""
-
-    def chain(values: Sequence[Value], stream: Stream) -> None:
-        call._launch(list(values), stream)
-
-    return chain

@@ -147,10 +147,17 @@ class Late:
         self._start: Any = None
 
     def __call__(self, numbers: Any, values: Sequence[Value], stream: Stream) -> None:
+        self._prepared()(numbers, values, stream)
+
+    def rest(self, first: int, numbers: Any, values: Sequence[Value], stream: Stream) -> None:
+        """As `SizedChain.rest`."""
+        self._prepared().rest(first, numbers, values, stream)
+
+    def _prepared(self) -> Any:
         if self._start is None:
             assert self._unloaded.passing is not None
             self._start = self._unloaded.passing.again(self._launches).start
-        self._start(numbers, values, stream)
+        return self._start
 
 
 class CallClass:

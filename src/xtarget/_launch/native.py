@@ -51,8 +51,9 @@ def install(core: Any, run: Callable[..., Any], names: dict[str, Any]) -> tuple[
         f"{name}=None, " for name in code.co_varnames[1 : 1 + code.co_kwonlyargcount]
     )
     doc = f"run(kernel, /, *args, {keywords}**options)\n--\n\n{run.__doc__}"
-    made, guard = core.start(run, *offers, _failed, doc.encode())
-    return made, (offers, run, guard)
+    known = libraries.keywords_known()
+    made, guard = core.start(run, *offers, _failed, known, doc.encode())
+    return made, (offers, run, known, guard)
 
 
 def _key(
@@ -77,15 +78,14 @@ def _key(
     return tuple(key)
 
 
-def _own_options(kernel: str, options: dict[str, Any]) -> dict[str, Any] | None:
-    """The options by the kernel's own names; None: one of them is an argument, where the core does
-    not look, or says how the call is made."""
-    keywords = libraries.keywords(kernel)
+def _own(
+    kernel: str, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """The arguments at their places, and the options by the kernel's own names; None: an option
+    says how the call is made."""
     if "compile" in options or not WORDS.isdisjoint(options):
         return None
-    if any(type(keywords.get(name)) is int for name in options):
-        return None
-    return placed(kernel, (), options)[1]
+    return placed(kernel, args, options)
 
 
 @value_class(frozen=True, slots=True)
@@ -130,14 +130,17 @@ def _offer(
     **options: Any,
 ) -> Any:
     """What `describe` tells the core of a call; `unknown`: it has no key."""
-    own = _own_options(kernel, options)
+    own = _own(kernel, args, options)
+    if own is None:
+        return unknown
+    args, options = own
     if type(out) is tuple:
         out = Outs(out)
     arrays = args if out is None else (*args, out)
-    key = None if own is None else _key(names, kernel, arrays, out, device, own)
-    if own is None or key is None:
+    key = _key(names, kernel, arrays, out, device, options)
+    if key is None:
         return unknown
-    return describe(_Asked(names, kernel, args, out, device, stream, own, key))
+    return describe(_Asked(names, kernel, args, out, device, stream, options, key))
 
 
 def _call(asked: _Asked) -> Any:

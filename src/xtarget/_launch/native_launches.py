@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
@@ -28,6 +28,8 @@ _DLPACK = {"nvidia": 2, "amd": 10}
 #: Of `_core/entry.h`: `GRID_FIRST`, `MOST_LINKS`, `MOST_PIECES`.
 _GRID_FIRST, _MOST_LINKS, _MOST_PIECES = -1, 32, 16
 _ANY_GRID = (1, 1, 1)
+#: Bytes of the words that `NativeLaunch.fills` repeat.
+_WIDTHS, _NO_FILLS = (1, 2, 4), (0, 0, 0)
 
 #: The value of each parameter; None: of the call's values, the pieces of memory, and the sizes, in
 #: one row, that at this place.
@@ -42,6 +44,7 @@ def launches_of(call: BoundCall) -> Any:
     if not call.launches_only:
         return None
     pieces = [type_.size * type_.itemsize for type_ in call._temporaries]
+    filled = [type_.size * type_.itemsize for type_ in call.outputs]
     links: list[_Link] = []
     for launch in call._launches:
         if launch.values is None:
@@ -53,7 +56,7 @@ def launches_of(call: BoundCall) -> Any:
         halves = {order[at]: dtype for at, dtype in launch.halves}
         links.append((launch.function, launch.grid, _GRID_FIRST, given, halves))
         pieces += launch.scratch
-    return _for_core(call, pieces, links)
+    return _for_core(call, pieces, filled, links)
 
 
 def launches_of_class(passing: Passing | Chained) -> Any:
@@ -62,7 +65,7 @@ def launches_of_class(passing: Passing | Chained) -> Any:
     if isinstance(passing, Passing):
         given = _placed(passing.fixed, passing.places)
         halves = dict(passing.halves)
-        return _for_core(call, (), [(passing.function, _ANY_GRID, _GRID_FIRST, given, halves)])
+        return _for_core(call, (), (), [(passing.function, _ANY_GRID, _GRID_FIRST, given, halves)])
     links = [
         (
             function,
@@ -73,7 +76,7 @@ def launches_of_class(passing: Passing | Chained) -> Any:
         )
         for function, link in zip(passing.functions, passing.links, strict=True)
     ]
-    return _for_core(call, (0,) * passing.pieces, links)
+    return _for_core(call, (0,) * passing.pieces, (0,) * passing.filled, links)
 
 
 def _placed(fixed: Sequence[Value | None], places: Sequence[int]) -> _Given:
@@ -81,15 +84,17 @@ def _placed(fixed: Sequence[Value | None], places: Sequence[int]) -> _Given:
     return [(value, next(left) if value is None else -1) for value in fixed]
 
 
-def _for_core(call: BoundCall, pieces: Sequence[int], links: Sequence[_Link]) -> Any:
-    """The description that the core takes, or None."""
+def _for_core(
+    call: BoundCall, pieces: Sequence[int], filled: Sequence[int], links: Sequence[_Link]
+) -> Any:
+    """The description that the core takes, or None.
+
+    Args:
+        pieces, filled: bytes of the memory that the launches use, and of the outputs.
+    """
     if call.synchronous or len(links) > _MOST_LINKS or len(pieces) > _MOST_PIECES:
         return None
-    # Python makes a call again of which a launch fails: what the first ones read is still there
-    in_place = call.updated or any(in_place for _, in_place in call._against)
-    if len(links) > 1 and in_place:
-        return None
-    takes, fill = call.takes + len(pieces), 0
+    takes, fills = call.takes + len(pieces), _NO_FILLS
     found: list[Any] = []
     for function, grid, grid_at, given, halves in links:
         if not isinstance(function, StartsNatively):
@@ -100,22 +105,26 @@ def _for_core(call: BoundCall, pieces: Sequence[int], links: Sequence[_Link]) ->
         parameters = _parameters(function.artifact.parameters, given, halves, takes)
         if parameters is None:
             return None
-        fill = made.fill
+        fills = made.fills
         found.append(_link(made, grid, grid_at, parameters))
-    cleared = [_byte(pattern) for pattern in call.cleared]
-    if None in cleared or (not fill and set(cleared) - {-1}):
+    first = call.takes - len(call.outputs)
+    fillings = [
+        *_fillings(call.filling.patterns, filled, first, len(pieces)),
+        *_fillings(call.clearing.patterns, pieces, call.takes, 0),
+    ]
+    if any(not width or not fills[_WIDTHS.index(width)] for *_, width in fillings):
         return None
-    cleared += [-1] * (len(pieces) - len(cleared))
     info, kind, place = call.device.info, call.kind, None
     if pieces and isinstance(kind, AllocatesInC):
         place = kind.place_in_c("uint8", info)
     return (
         _DLPACK.get(info.vendor, 0),
         info.ordinal,
-        fill,
+        fills,
         call.unloaded().memory if pieces else None,
         place,
-        tuple(zip(pieces, cleared, strict=False)),
+        tuple(pieces),
+        tuple(fillings),
         tuple(found),
     )
 
@@ -148,11 +157,23 @@ def _link(
     )
 
 
-def _byte(pattern: bytes | None) -> int | None:
-    """The byte that memory is filled with; -1: it stays as it is; None: it takes several."""
-    if pattern is None:
-        return -1
-    return pattern[0] if len(set(pattern)) == 1 else None
+def _fillings(
+    patterns: Sequence[bytes | None], sizes: Sequence[int], place: int, size_at: int
+) -> Iterator[tuple[int, int, int, int, int]]:
+    """What is filled: its place in the call's values and the pieces, in one row, its bytes, where
+    these are among a class's sizes, the word, and how wide that is; 0: no entry takes it.
+
+    Args:
+        place, size_at: of the first.
+    """
+    for number, (pattern, nbytes) in enumerate(zip(patterns, sizes, strict=False)):
+        if pattern is not None:
+            while len(pattern) > 1 and pattern[: len(pattern) // 2] * 2 == pattern:
+                pattern = pattern[: len(pattern) // 2]
+            word, width = int.from_bytes(pattern, "little"), len(pattern)
+            if width not in _WIDTHS:
+                word = width = 0
+            yield place + number, nbytes, size_at + number, word, width
 
 
 def _parameters(

@@ -21,7 +21,7 @@ from ..targets.optional import GridLaunch, PreparesGrids
 from .call import BoundCall
 from .forms import Form, LoadedLaunch, overlaps_of
 from .sized import BoundLaunch
-from .staging import fill, side_by_side
+from .staging import side_by_side
 from .updates import limits_of
 
 __all__ = ["Chained", "Passing", "passing_of"]
@@ -40,7 +40,7 @@ def passing_of(
         for launch in form.launches
     ):
         return None
-    kind = Passing if call.plain else Chained
+    kind = Passing if call.plain else Chained  # `plain`: nothing is filled
     return kind.of(call, form, tracer, numbers)
 
 
@@ -182,15 +182,65 @@ class _Link:
     halves: Sequence[tuple[int, str]]
 
 
+class SizedChain:
+    """All that calls of a class start, as one function of numbers, values and stream."""
+
+    def __init__(
+        self,
+        call: BoundCall,
+        pieces: int,
+        filled: int,
+        links: Sequence[tuple[GridLaunch, int, Sequence[int], Sequence[tuple[int, Any]]]],
+    ) -> None:
+        """Take what `Chained` has.
+
+        Args:
+            links: what launches, where its grid is among the numbers, what it picks, and what
+                rounds some of that.
+        """
+        self._call, self._links, self._pieces = call, links, pieces
+        self._filled, self._first = filled, call.takes - filled
+
+    def __call__(self, numbers: Sequence[int], values: Sequence[Value], stream: Stream) -> None:
+        call, pieces = self._call, self._pieces
+        if self._filled:
+            sizes = numbers[pieces : pieces + self._filled]
+            call.filling.fill(values[self._first :], sizes, stream)
+        if not pieces:
+            self.rest(0, numbers, values, stream)
+            return
+        total, offsets = side_by_side(numbers[:pieces])
+        room = call.memory(total, stream)
+        try:
+            places = [room.address + at for at in offsets]
+            call.clearing.fill(places, numbers, stream)
+            self.rest(0, numbers, [*values, *places], stream)
+        finally:
+            room.close()
+
+    def rest(
+        self, first: int, numbers: Sequence[int], values: Sequence[Value], stream: Stream
+    ) -> None:
+        """Start the launches from one on, as `Chain.rest` does."""
+        row: Any = [*values, *numbers]
+        for launch, at, picks, halves in self._links[first:]:
+            given = [row[place] for place in picks]
+            for place, nearest in halves:
+                given[place] = nearest(given[place])
+            launch(tuple(numbers[at : at + 3]), given, stream)  # type: ignore[arg-type]  # three of them
+
+
 @value_class(frozen=True, slots=True)
 class Chained:
     """Calls that are launches one after the other.
 
     Attributes:
         call, dtypes, spans, steps, program: as `Passing` has them. The sizes are here the bytes of
-            the memory that the launches use, then grid and sizes of each launch.
+            the memory that the launches use, those of what is filled before them, then grid and
+            sizes of each launch.
         takes: how many values a call has: its arguments, and the outputs.
         pieces: how many pieces of memory the launches use.
+        filled: how many outputs there are, if some are filled.
         functions: of the links; empty where they are not loaded.
         start: takes numbers, values, and the stream.
     """
@@ -199,9 +249,10 @@ class Chained:
     dtypes: tuple[str, ...]
     takes: int
     pieces: int
+    filled: int
     links: tuple[_Link, ...]
     functions: tuple[Function | None, ...]
-    start: Callable[[Sequence[int], Sequence[Value], Stream], None] | None
+    start: SizedChain | None
     spans: tuple[int, ...]
     steps: IntegerProgram
     program: Program
@@ -213,6 +264,10 @@ class Chained:
         for _, _, scratch in launches:
             sizes += scratch
         pieces, takes, used = len(sizes), call.takes, len(nbytes)
+        if call.filling:
+            made = _types(form.outputs, outputs)
+            sizes += [type_.size * type_.itemsize for type_ in made]
+        filled = len(sizes) - pieces
         links = []
         for loaded, (grid, values, scratch) in zip(form.launches, launches, strict=True):
             at = len(sizes)
@@ -239,6 +294,7 @@ class Chained:
             dtypes=form.outputs,
             takes=takes,
             pieces=pieces,
+            filled=filled,
             links=tuple(links),
             functions=(),
             start=None,
@@ -259,29 +315,7 @@ class Chained:
             )
             for loaded, link in zip(launches, self.links, strict=True)
         ]
-        memory, device = self.call.memory, self.call.device
-        pieces, cleared = self.pieces, self.call.cleared
-
-        def start(numbers: Sequence[int], values: Sequence[Value], stream: Stream) -> None:
-            room, places = None, []
-            if pieces:
-                total, offsets = side_by_side(numbers[:pieces])
-                room = memory(total, stream)
-                places = [room.address + at for at in offsets]
-            try:
-                for address, nbytes, pattern in zip(places, numbers, cleared, strict=False):
-                    if pattern is not None and nbytes:
-                        fill(device, address, nbytes, pattern, stream)
-                row: Any = [*values, *places, *numbers]
-                for launch, at, picks, halves in ready:
-                    given = [row[place] for place in picks]
-                    for place, nearest in halves:
-                        given[place] = nearest(given[place])
-                    launch(tuple(numbers[at : at + 3]), given, stream)  # type: ignore[arg-type]  # three of them
-            finally:
-                if room is not None:
-                    room.close()
-
+        start = SizedChain(self.call, self.pieces, self.filled, ready)
         functions = tuple(loaded.function for loaded in launches)
         return replace(self, functions=functions, start=start)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..targets.base import Device, Stream
 from ..targets.optional import Capturable
 from .call import BoundCall
 from .checked_indices import IndexCheck
+from .filling import Filling
 from .graph_memory import GraphMemory, Piece
 from .lookup import Found, kind_if_array
 from .staging import fill
@@ -69,7 +70,7 @@ class Recording:
         else:
             adopted = list(found.arrays[len(found.args) :])
         self._note(kernel, found, adopted)
-        self._fill(call, values[len(found.args) :])
+        self._fill(call.outputs, values[len(found.args) :], call.filling)
         self._launch(call, values)
         kind = call.kind
         if isinstance(kind, FinishesOutputs) and call.like is not None:
@@ -128,8 +129,8 @@ class Recording:
         buffer = array._buffer if isinstance(array, Array) else None
         return isinstance(buffer, Piece) and buffer.memory is self.memory
 
-    def _fill(self, call: BoundCall, addresses: list[Any]) -> None:
-        for address, type_, pattern in zip(addresses, call.outputs, call._fills, strict=False):
+    def _fill(self, types: Sequence[ArrayType], addresses: Sequence[Any], filling: Filling) -> None:
+        for address, type_, pattern in zip(addresses, types, filling.patterns, strict=False):
             if pattern is not None and type_.size:
                 nbytes = type_.size * type_.itemsize
                 self.steps.append(partial(fill, self.device, address, nbytes, pattern))
@@ -138,7 +139,9 @@ class Recording:
         temporaries = [
             self.memory.piece(type_.size * type_.itemsize) for type_ in call._temporaries
         ]
-        values = values + [piece.address for piece in temporaries]
+        addresses = [piece.address for piece in temporaries]
+        self._fill(call._temporaries, addresses, call.clearing)
+        values = values + addresses
         for launch in call._launches:
             scratch = [self.memory.piece(nbytes) for nbytes in launch.scratch]
             given = tuple([values[i] if i >= 0 else scratch[-1 - i].address for i in launch.order])

@@ -17,6 +17,7 @@ from .._values.value_classes import value_class
 from ..spec import ArrayType
 from ..targets.base import Buffer, Device, Stream, Value
 from ..targets.optional import PinnedBlock, PinsMemory
+from .filling import Filling
 from .staging import Staging, copy_in, copy_out, packed_bytes, read_back, side_by_side, write
 
 __all__ = ["Pieces", "StagedRun", "overlapping"]
@@ -34,7 +35,7 @@ class StagedCall(Protocol):
     device: Device
     outputs: tuple[ArrayType, ...]
     pieces: Pieces | None
-    _fills: tuple[bytes | None, ...]
+    filling: Filling
 
     def _outputs_of(self, out: Any, args: Sequence[Any]) -> list[Any]: ...
 
@@ -42,7 +43,7 @@ class StagedCall(Protocol):
         self, values: list[Value], outputs: Sequence[Any], out: Any, order: Any
     ) -> None: ...
 
-    def _fill(self, addresses: Sequence[Any], stream: Stream) -> None: ...
+    def fill(self, addresses: Sequence[Any], stream: Stream) -> None: ...
 
     def _launch(self, values: list[Value], stream: Stream) -> None: ...
 
@@ -120,9 +121,9 @@ class StagedRun(NamedTuple):
                 del values[len(args) :]
                 values += [buffer.address for buffer in results]
                 for number, array in enumerate(outputs if staging.out_in else ()):
-                    if not call._fills or call._fills[number] is None:
+                    if not call.filling or call.filling.patterns[number] is None:
                         write(results[number], view_of(array), stream)
-            call._fill(values[len(args) :], stream)
+            call.fill(values[len(args) :], stream)
             call._launch(values, stream)
             for index, buffer in zip(staged, buffers, strict=True):
                 if index in staging.updates:
@@ -184,7 +185,7 @@ class StagedRun(NamedTuple):
                 call._add_outputs(values, outputs, out, order)
             if pieces.back == pieces.total:  # nobody waits for the launch, only for the block
                 stream.synchronize()
-            call._fill(values[count:], stream)
+            call.fill(values[count:], stream)
             call._launch(values, stream)
             if pieces.back < pieces.total:
                 block.receive(pieces.back, first + pieces.back, pieces.total - pieces.back, stream)

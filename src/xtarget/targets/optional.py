@@ -284,8 +284,8 @@ class NativeLaunch:
         fields: where each parameter lies in the buffer that the run time takes, and its size, in
             bytes; empty: it takes the address of each.
         buffer_bytes: of that buffer.
-        fill: address of a function as `cuMemsetD8Async` and `hipMemsetD8Async` are; 0: it is not
-            known.
+        fills: addresses of functions as `cuMemsetD8Async`, `cuMemsetD16Async` and
+            `cuMemsetD32Async` are; 0: it is not known.
         extended: address of a function as `cuLaunchKernelEx` is, for a launch that may start before
             the one in front of it has ended; 0: it may not.
         encode: address of a function as `cuTensorMapEncodeTiled` is; 0: no parameter is a tensor
@@ -304,7 +304,7 @@ class NativeLaunch:
     code: Any
     fields: tuple[tuple[int, int], ...] = ()
     buffer_bytes: int = 0
-    fill: int = 0
+    fills: tuple[int, int, int] = (0, 0, 0)
     extended: int = 0
     encode: int = 0
     closings: Any = None

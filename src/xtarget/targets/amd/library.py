@@ -133,18 +133,20 @@ def plain_functions() -> Any:
     return ctypes.CDLL(str(files[0])) if files else None
 
 
-def launch_entries(hip: Any) -> tuple[int, int, int] | None:
-    """The addresses of `hipModuleLaunchKernel`, `hipGetDevice` and `hipMemsetD8Async` (0: it is
-    missing); None: this is not a binding but an emulation, or its library is not known."""
+def launch_entries(hip: Any) -> tuple[int, int, tuple[int, int, int]] | None:
+    """The addresses of `hipModuleLaunchKernel`, `hipGetDevice`, and of `hipMemsetD8Async`,
+    `hipMemsetD16Async` and `hipMemsetD32Async` (0: it is missing); None: this is not a binding but
+    an emulation, or its library is not known."""
     functions = plain_functions() if hasattr(hip, "__name__") else None
     if functions is None:
         return None
-    names = ("hipModuleLaunchKernel", "hipGetDevice", "hipMemsetD8Async")
-    launch, current, fill = (
+    filling = [f"hipMemsetD{bits}Async" for bits in (8, 16, 32)]
+    names = ("hipModuleLaunchKernel", "hipGetDevice", *filling)
+    launch, current, *fills = (
         ctypes.cast(function, ctypes.c_void_p).value or 0
         for function in (getattr(functions, name, ctypes.c_void_p()) for name in names)
     )
-    return (launch, current, fill) if launch and current else None
+    return (launch, current, (fills[0], fills[1], fills[2])) if launch and current else None
 
 
 def _lead(hip: Any, path: Path) -> Any:

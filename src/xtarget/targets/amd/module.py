@@ -161,7 +161,7 @@ class HipFunction(FunctionBase):
         entries = library.launch_entries(device.hip)
         if entries is None or artifact.cooperative:
             return None
-        launch, current_device, fill = entries
+        launch, current_device, fills = entries
         return optional.NativeLaunch(
             entry=launch,
             function=int(self._handle),
@@ -173,7 +173,7 @@ class HipFunction(FunctionBase):
             code=self.code,
             fields=tuple((one.offset, one.size) for one in kernarg.layout(artifact.parameters)),
             buffer_bytes=self._kernel.kernarg_bytes,
-            fill=fill,
+            fills=fills,
             closings=CLOSINGS,
         )
 

@@ -126,7 +126,7 @@ class CudaFunction(FunctionBase):
             shared_bytes=artifact.shared_bytes,
             module=self._module,
             code=self.code,
-            fill=_entry(b"cuMemsetD8Async"),
+            fills=fill_entries(),
             extended=early_entry() if artifact.early else 0,
             encode=encode_entry() if takes_maps(artifact) else 0,
             closings=CLOSINGS,
@@ -147,6 +147,16 @@ def launch_entries() -> tuple[int, int] | None:
     """The driver's own `cuLaunchKernel` and `cuCtxGetCurrent`; None: it does not tell them."""
     launch, current = _entry(b"cuLaunchKernel"), _entry(b"cuCtxGetCurrent")
     return (launch, current) if launch and current else None
+
+
+@cache
+def fill_entries() -> tuple[int, int, int]:
+    """The driver's own functions that fill memory with words of 8, 16 and 32 bits."""
+    return (
+        _entry(b"cuMemsetD8Async"),
+        _entry(b"cuMemsetD16Async"),
+        _entry(b"cuMemsetD32Async"),
+    )
 
 
 @cache
