@@ -350,26 +350,40 @@ def panels(
     panels are `to_panel` apart. FILL: the last panel's missing columns become zeros, and are left
     alone otherwise. Grid: parts of PART columns of the panels, batch, STEPS pieces of BLOCK_K.
     """
-    whole = (tl.program_id(0).to(K.dtype) + 1) * PART <= count
     first = tl.program_id(2).to(K.dtype) * (STEPS * BLOCK_K)
-    for start in range(first, first + tl.minimum(STEPS * BLOCK_K, K - first), BLOCK_K):
-        i, k, k_mask, column, column_mask, place = panel_part(
-            count, K, start, to_panel, to_k, to_matrix, WIDTH, PART, BLOCK_K
-        )
-        p = memory(x) + offset(i, shape, sx) + (k * xk)[:, None] + (column * step)[None, :]
-        mask = k_mask[:, None] & column_mask[None, :]
-        if STEPS == 1:
-            _copy_some(x, p, out + place, mask, k_mask, T, FILL)
-        elif whole & (K - start >= BLOCK_K):
+    end = first + tl.minimum(STEPS * BLOCK_K, K - first)
+    rest = first
+    if STEPS > 1:  # whole pieces without masks
+        columns_there = (tl.program_id(0).to(K.dtype) + 1) * PART <= count
+        rest += tl.where(columns_there, (end - first) // BLOCK_K * BLOCK_K, 0)
+        for start in range(first, rest, BLOCK_K):
+            p, place, _, _ = _piece(
+                x, count, K, start, shape, sx, step, xk, to_panel, to_k, to_matrix,
+                WIDTH, PART, BLOCK_K,
+            )  # fmt: skip
             tl.store(out + place, element(tl.load(p), x, T))
-        else:
-            _copy_some(x, p, out + place, mask, k_mask, T, FILL)
+    for start in range(rest, end, BLOCK_K):
+        p, place, k_mask, mask = _piece(
+            x, count, K, start, shape, sx, step, xk, to_panel, to_k, to_matrix,
+            WIDTH, PART, BLOCK_K,
+        )  # fmt: skip
+        value = element(tl.load(p, mask=mask, other=0), x, T)
+        tl.store(out + place, value, mask=k_mask[:, None] if FILL else mask)
 
 
 @triton.jit
-def _copy_some(x, p, target, mask, k_mask, T: tl.constexpr, FILL: tl.constexpr):
-    value = element(tl.load(p, mask=mask, other=0), x, T)
-    tl.store(target, value, mask=k_mask[:, None] if FILL else mask)
+def _piece(
+    x, count, K, start, shape, sx, step, xk, to_panel, to_k, to_matrix,
+    WIDTH: tl.constexpr, PART: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """A piece of `panels`: where it stands in `x` and, from the first on, among the results, which
+    of its rows are there, and which of its elements.
+    """
+    i, k, k_mask, column, column_mask, place = panel_part(
+        count, K, start, to_panel, to_k, to_matrix, WIDTH, PART, BLOCK_K
+    )
+    p = memory(x) + offset(i, shape, sx) + (k * xk)[:, None] + (column * step)[None, :]
+    return p, place, k_mask, k_mask[:, None] & column_mask[None, :]
 
 
 @triton.jit

@@ -95,6 +95,10 @@ def _matrices(shape: _Shape) -> Sequence[_Shape]:
     return [shape if len(shape) > 1 else (1, *shape)]
 
 
+def _planes(shape: _Shape) -> Sequence[_Shape]:
+    return [(1,) * (2 - len(shape)) + shape]
+
+
 _ROWS = (
     row("concat", _MANY, joined.concat, "arrays one after the other along axis",
         _numpy(lambda np, *x, axis=0: np.concatenate(x, axis)), _pairs,
@@ -125,6 +129,16 @@ _ROWS = (
     row("permute", "x", views.permute, "axes in another order (None: the reverse)",
         _numpy(lambda np, x, axes=None: np.transpose(x, axes)), alike(1), "transpose",
         options={"axes": None}, **_ALL),
+    row("swapaxes", "x", views.swapaxes, "axis1 and axis2 in each other's place",
+        _numpy(lambda np, x, axis1=-2, axis2=-1: np.swapaxes(x, axis1, axis2)), _planes,
+        "swapdims matrix_transpose", options={"axis1": -2, "axis2": -1}, **_ALL),
+    row("moveaxis", "x", views.moveaxis, "the axes source at the places destination, the others in "
+        "their order", _numpy(lambda np, x, source=0, destination=-1: np.moveaxis(
+            x, source, destination)), alike(1), "movedim",
+        options={"source": 0, "destination": -1}, **_ALL),
+    row("rot90", "x", views.rot90, "turned k times by 90 degrees, from the first of axes to the "
+        "second", _numpy(lambda np, x, k=1, axes=(0, 1): np.rot90(x, k, axes)), _planes,
+        options={"k": 1, "axes": (0, 1)}, **_ALL),
     row("broadcast_to", "x", views.broadcast_to, "repeated along axes of length 1, and in front",
         _numpy(lambda np, x, shape=(): np.array(np.broadcast_to(x, shape))),
         lambda shape: [()], "expand", options={"shape": ()}, **_ALL),

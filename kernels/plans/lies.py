@@ -46,7 +46,70 @@ def permuted(call: spec.Call) -> Lies:
         raise spec.ArgumentError(
             f"{call.kernel}: axes is {given!r}; it has to name each of the {x.ndim} axes once."
         )
+    return _in_axes(x, order)
+
+
+def rotated(call: spec.Call) -> Lies:
+    """The view of rot90: turned `k` times by 90 degrees from the first of `axes` to the second."""
+    x = call.array(0)
+    (k,) = integers(call, "k", count=1)
+    first, second = _two_axes(call, x.ndim, integers(call, "axes", count=2))
+    shape, strides, start = list(x.shape), list(x.strides), 0
+    # half a turn is both axes backwards; a quarter takes the axis that becomes the first backwards
+    for axis in ((), (second,), (first, second), (first,))[k % 4]:
+        start += max(shape[axis] - 1, 0) * strides[axis]
+        strides[axis] = -strides[axis]
+    if k % 2:
+        for of in (shape, strides):
+            of[first], of[second] = of[second], of[first]
+    return Lies(shape, strides, start)
+
+
+def swapped(call: spec.Call) -> Lies:
+    """The view of swapaxes: `axis1` and `axis2` in each other's place."""
+    x = call.array(0)
+    pair = [integers(call, name, count=1)[0] for name in ("axis1", "axis2")]
+    first, second = _axes_of(call, x.ndim, pair)
+    order = list(range(x.ndim))
+    order[first], order[second] = second, first
+    return _in_axes(x, order)
+
+
+def displaced(call: spec.Call) -> Lies:
+    """The view of moveaxis: the axes `source` at the places `destination`, the others in order."""
+    x = call.array(0)
+    sources, goals = (integers(call, name) for name in ("source", "destination"))
+    if len(sources) != len(goals):
+        raise spec.ArgumentError(
+            f"{call.kernel}: source names {len(sources)} axes and destination {len(goals)}; they "
+            "need as many."
+        )
+    from_, to = _axes_of(call, x.ndim, sources), _axes_of(call, x.ndim, goals)
+    for name, axes in (("source", from_), ("destination", to)):
+        if len({*axes}) < len(axes):
+            raise spec.ArgumentError(
+                f"{call.kernel}: {name} is {call.options[name]!r}, which names an axis twice."
+            )
+    order = [axis for axis in range(x.ndim) if axis not in from_]
+    for goal, source in sorted(zip(to, from_, strict=True)):
+        order.insert(goal, source)
+    return _in_axes(x, order)
+
+
+def _in_axes(x: spec.ArrayType, order: Sequence[int]) -> Lies:
     return Lies([x.shape[a] for a in order], [x.strides[a] for a in order])
+
+
+def _axes_of(call: spec.Call, ndim: int, axes: Sequence[int]) -> list[int]:
+    """Axes from 0 on, in the order and as often as they are given."""
+    return [axis for one in axes for axis in normal_axes(call, one, ndim, several=False)]
+
+
+def _two_axes(call: spec.Call, ndim: int, axes: Sequence[int]) -> list[int]:
+    found = _axes_of(call, ndim, axes)
+    if found[0] == found[1]:
+        raise spec.ArgumentError(f"{call.kernel}: axes is {tuple(axes)}; it has to name two axes.")
+    return found
 
 
 def broadcasted(call: spec.Call) -> Lies:
@@ -205,9 +268,12 @@ VIEWS: Mapping[str, Callable[[spec.Call], Lies]] = {
     "broadcast_to": broadcasted,
     "expand_dims": expanded,
     "flip": flipped,
+    "moveaxis": displaced,
     "permute": permuted,
+    "rot90": rotated,
     "squeeze": squeezed,
     "strided_slice": sliced,
+    "swapaxes": swapped,
 }
 #: By operator, the shape in which it gives the elements of the first argument, in C order.
 SHAPES: Mapping[str, Callable[[spec.Call], Shape]] = {

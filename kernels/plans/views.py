@@ -17,11 +17,14 @@ __all__ = [
     "flatten",
     "flatten_2d",
     "flip",
+    "moveaxis",
     "permute",
     "reshape",
     "reshape_as",
+    "rot90",
     "squeeze",
     "strided_slice",
+    "swapaxes",
     "unstack",
 ]
 
@@ -43,9 +46,12 @@ def _copied(operator: str) -> Callable[[spec.Call], spec.Plan]:
 broadcast_to = _copied("broadcast_to")
 expand_dims = _copied("expand_dims")
 flip = _copied("flip")
+moveaxis = _copied("moveaxis")
 permute = _copied("permute")
+rot90 = _copied("rot90")
 squeeze = _copied("squeeze")
 strided_slice = _copied("strided_slice")
+swapaxes = _copied("swapaxes")
 
 
 def _in_order(call: spec.Call, shape: Sequence[int]) -> spec.Plan:

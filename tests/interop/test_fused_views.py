@@ -204,9 +204,13 @@ def moved(draw: random.Random, x: Any) -> Any:
     """An operator that moves nothing, or one of those beside them that do."""
     ndim = x.ndim
     kind = draw.choice(["permute", "permute", "expand", "squeeze", "reshape", "flatten", "slice",
-                        "flip"])  # fmt: skip
+                        "swap", "move", "flip"])  # fmt: skip
     if kind == "permute":
         return run("permute", x, axes=tuple(draw.sample(range(ndim), ndim)))
+    if kind == "swap":
+        return run("swapaxes", x, axis1=draw.randint(-ndim, ndim), axis2=0)
+    if kind == "move":
+        return run("moveaxis", x, source=draw.randint(0, ndim), destination=-1)
     if kind == "expand":
         return run("expand_dims", x, axis=draw.randint(-ndim - 1, ndim))
     if kind == "squeeze":

@@ -119,6 +119,8 @@ if device.startswith("nvidia"):  # 112 KiB of shared memory, which the launch as
 if threads == "one":
     check("var", sample("bfloat16", 5, 9), device=device)
     check("rms_norm", sample("float64", 3, 50), np.ones(50), device=device)
+if device.startswith("cpu") and threads == "one":  # GPUs' products have tl.dot
+    check("matmul", sample("float32", 70, 300), sample("float32", 300, 90), device=device)
 check("cumsum", sample("int8", 3, 700), device=device, axis=1)  # 56 KiB
 check("cummax", sample("float32", 3, 300), device=device, axis=1)
 numbers = sample("int16", 2, 500)

@@ -31,6 +31,12 @@ SHORT: list[tuple[str, list[Any], dict[str, Any]]] = [
     ("roll", [X], {"shift": -9}),
     ("roll", [Q], {"shift": (1, -3, 3), "axis": (1, 0, -1)}),  # along an axis twice
     ("permute", [X], {"axes": (1, 2, 0)}),
+    ("swapaxes", [X[::2]], {"axis1": 0, "axis2": -1}),
+    ("swapaxes", [X], {"axis1": 1, "axis2": 1}),
+    ("moveaxis", [X[:, ::-1]], {}),
+    ("moveaxis", [X], {"source": (0, -1), "destination": (1, 0)}),
+    *(("rot90", [X[:, ::-2]], {"k": k, "axes": (-1, 0)}) for k in (-1, 0, 2, 5)),
+    ("rot90", [Q], {}),
     ("broadcast_to", [sample("float32", 5, 1)], {"shape": (2, 5, 3)}),
     ("tile", [X], {"reps": (2, 1, 3)}),
     ("repeat", [Q.T], {"repeats": 2}),

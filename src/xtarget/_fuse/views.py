@@ -24,8 +24,8 @@ from .sections import function_of
 __all__ = ["Graph", "last_axis", "through_views"]
 
 _KINDS = frozenset(
-    ("broadcast_to", "expand_dims", "flatten", "flatten_2d", "permute", "reshape", "squeeze",
-     "strided_slice")
+    ("broadcast_to", "expand_dims", "flatten", "flatten_2d", "moveaxis", "permute", "reshape",
+     "squeeze", "strided_slice", "swapaxes")
 )  # fmt: skip
 _IN_ORDER = frozenset(("flatten", "flatten_2d", "reshape"))
 

@@ -322,6 +322,14 @@ def _is_instance(to: Translation, value: Any, kind: Any) -> bool:
     return isinstance(value, tuple)
 
 
+def _ceiling_divided(to: Translation, x: Any, y: Any) -> Any:
+    if isinstance(y, Value):
+        return to.emit.binary("//", to.emit.binary("+", x, to.emit.binary("-", y, 1)), y)
+    if isinstance(x, Value):
+        return to.emit.binary("//", to.emit.binary("+", x, y - 1), y)
+    return -(-x // y)
+
+
 _MATH = ("exp", "exp2", "log", "log2", "sin", "cos", "floor", "ceil", "sqrt", "rsqrt", "erf")
 _LANGUAGE: Mapping[str, Callable[..., Any]] = {
     "where": lambda to, condition, x, y: to.emit.where(condition, x, y),
@@ -352,11 +360,7 @@ _LANGUAGE: Mapping[str, Callable[..., Any]] = {
     "store": _store,
     "div_rn": _divided,
     "sqrt_rn": _precise("sqrt"),
-    "cdiv": lambda to, x, y: (
-        to.emit.binary("//", to.emit.binary("+", x, y - 1), y)
-        if isinstance(x, Value)
-        else -(-x // y)
-    ),
+    "cdiv": _ceiling_divided,
     "static_assert": lambda to, condition, *text: None,
     **{name: _precise(name) for name in _MATH},
 }
