@@ -40,6 +40,21 @@ _REASONS: Mapping[str, str] = {
     "allclose": "one bool for two arrays: run isclose, then all",
     "weight_norm_interface weight_norm_interface_backward weight_norm": "no kernel here does both: "
     "run norm over the axes, then divide and multiply, in a function of xtarget.fuse",
+    "narrow": "a slice is a view in the library of the arrays; run strided_slice "
+    "for an array of its own",
+    "fliplr flipud": "run flip: axis=1 is fliplr, axis=0 flipud",
+    "chunk": "run split with the number of parts, or with the length of each where they differ",
+    "meshgrid": "each of its results is one array repeated: run broadcast_to",
+    "ptp": "no kernel here does both: run max and min over the axis, then sub",
+    "percentile": "run quantile with a hundredth of the percentage",
+    "vecdot": "no kernel here does both: run mul, then sum over the axis, in a function of "
+    "xtarget.fuse",
+    "cosine_similarity": "no kernel here does all: run mul, sum and norm over the axis, in a "
+    "function of xtarget.fuse",
+    "multinomial": "no kernel here does all: run cumsum of the weights, then searchsorted of rand "
+    "times their sum",
+    "partition argpartition": "no kernel here puts elements in order in part: run sort, argsort or "
+    "topk",
     "sconv2d": "no kernel here does both convolutions: run depthwise_conv2d, then conv2d with a "
     "kernel of 1x1",
 }
