@@ -99,6 +99,7 @@ def counted(outputs: Sequence[Any], counts: Sequence[int | None], stream: Stream
     for index, (array, count) in enumerate(zip(outputs, counts, strict=True)):
         if index not in counts:
             if count is not None:
-                array = array[: int(outputs[count].reshape(-1)[0])]
+                number = outputs[count]
+                array = array[: int(number[(0,) * len(number.shape)])]
             results.append(array)
     return results
