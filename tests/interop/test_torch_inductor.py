@@ -102,6 +102,33 @@ KERNELS = (KernelSpec("mine_same", ("x",), lambda call: Plan((call.array(0),), (
     assert tags[0][1] != tags[1][1]
 
 
+def test_a_notebooks_kernel_that_has_no_text_shares_no_graphs() -> None:
+    """Its rules read what cannot be compared, and no file has them."""
+    code = """
+import linecache, torch, xtarget.torch
+cell = '''
+import threading, triton, triton.language as tl, xtarget
+lock = threading.Lock()
+
+@xtarget.kernel(name="of_a_cell", inputs=("x",), constants={"BLOCK": 64}, grid=lambda c: (c.n,),
+                outputs={"y": lambda c: ((c.n,), "float32" if lock else "float64")},
+                sizes={"n": lambda c: c.x.size})
+@triton.jit
+def of_a_cell(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, i < n), i < n)
+'''
+name = "/nowhere/ipykernel_7/42.py"
+linecache.cache[name] = len(cell), None, cell.splitlines(True), name
+exec(compile(cell, name, "exec"), {"__name__": "__main__"})
+xtarget.torch.register("of_a_cell")
+print(torch.compiler.config.cache_key_tag)
+"""
+    found = [run_python("-c", code) for _ in range(2)]
+    assert [done.stderr for done in found] == ["", ""]
+    assert len({done.stdout for done in found}) == 2
+
+
 def test_threads_that_register_and_compile_have_one_tag(tmp_path: Path) -> None:
     code = """
 import sys, threading, torch, triton, triton.language as tl, xtarget, xtarget.torch

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,8 @@ def _text(kernel: RegisteredKernel) -> str:
         what = text_of_value(declared, kernel.spec.name)
     except (Unidentified, RecursionError):  # it reads what has no text
         what = contents.of_file(origin)
+        if what == "absent":  # in a notebook: another process cannot tell whether it is the same
+            what = secrets.token_hex(16)
     return f"kernel {kernel.spec.name} {kernel.spec.updates} {what}"
 
 
