@@ -153,12 +153,13 @@ static int check_overlaps(const xtarget_kernel *kernel, const struct xt_record *
     const struct xt_array *one = &given->arrays[i];
     for (unsigned o = 0; o < form->output_count; o++) {
       const struct xt_array *out = &given->outputs[o];
-      int allowed = record->elementwise && form->output_count == 1 && xt_arrays_are_same(one, out);
-      if (xt_arrays_overlap(one, out) && !allowed)
+      /* what is filled first is not read afterwards */
+      int in_place = record->elementwise && form->output_count == 1 && !form->outputs[o].fill_size;
+      if (xt_arrays_overlap(one, out) && !(in_place && xt_arrays_are_same(one, out)))
         return xt_fail(XTARGET_BAD_ARGUMENT, "output %u of %s may share memory with argument %u (%s). "
                        "Give an output of its own%s.", o + 1, record->kernel, i + 1,
                        input_name(kernel, i),
-                       record->elementwise ? ", or the argument itself" : "");
+                       in_place ? ", or the argument itself" : "");
     }
     if (!record->inputs[i].updated) continue;
     if (!xt_array_is_writable(one))

@@ -9,9 +9,10 @@ import triton.language as tl
 import xtarget
 from xtarget.spec import Out, cdiv, step
 
-__all__ = ["BEGINNINGS", "COUNT", "EVENS", "LATER", "PAIR", "SPLIT", "begun"]
+__all__ = ["ALIKE", "BEGINNINGS", "COUNT", "EVENS", "LATER", "PAIR", "SPLIT", "begun"]
 
 COUNT, EVENS, SPLIT, LATER, PAIR = "f.count", "f.evens", "f.split", "f.later", "f.pair"
+ALIKE = "f.alike"
 _SIZES: dict[str, Any] = {"sizes": {"n": lambda c: c.x.size}, "constants": {"BLOCK": 64}}
 _GRID: dict[str, Any] = {"grid": lambda c: (cdiv(c.n, 64),), **_SIZES}
 #: What outputs begin as, by words of 8, 16 and 32 bits and what takes two words.
@@ -49,6 +50,11 @@ def _added(x, y, n, BLOCK: tl.constexpr):
 
 
 xtarget.kernel(name=EVENS, inputs=("x",), outputs={"y": "x"}, **_GRID)(_evens)
+
+
+xtarget.kernel(name=ALIKE, inputs=("x",), outputs={"y": Out("x", init=3)}, in_place=True, **_GRID)(
+    _evens
+)
 
 
 @cache

@@ -203,6 +203,18 @@ def test_nonzero_has_as_many_places_as_there_are(on: str) -> None:
     np.testing.assert_array_equal(places[: found[0]], np.flatnonzero(x))
 
 
+def test_a_captured_nonzero_wants_arrays_for_all_that_it_gives(on: str) -> None:
+    values = rng().integers(0, 3, 600).astype(np.int8)
+    x = xtarget.asarray(values, device=on)
+    places, found = (xtarget.asarray(np.zeros(n, np.int32), device=on) for n in (600, 1))
+    with xtarget.capture(on) as graph:
+        with pytest.raises(xtarget.ArgumentError, match="Give out= for all of its outputs"):
+            xtarget.run("a.nonzero", x)
+        xtarget.run("a.nonzero", x, out={"places": places, "found": found})
+    graph.replay()
+    np.testing.assert_array_equal(places[: int(found[0])].numpy(), np.flatnonzero(values))
+
+
 def test_persistent_kernel(on: str) -> None:
     x = floats(1300)
     np.testing.assert_array_equal(xtarget.run("a.persistent_scale", x, 2.0), x * 2)

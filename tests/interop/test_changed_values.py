@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import textwrap
+import weakref
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,6 +69,37 @@ def test_a_global_that_changes_is_seen_at_the_next_call(
     np.testing.assert_array_equal(xtarget.run("test.changed", x, device=device), x * 5)
     names["FACTOR"].value = 2
     np.testing.assert_array_equal(xtarget.run("test.changed", x, device=device), x * 2)
+
+
+x = None
+
+
+@xtarget.kernel(
+    name="test.namesake", inputs=("x",), outputs={"out": "x"}, constants={"BLOCK": 16},
+    sizes={"n": lambda c: c.x.size}, grid=lambda c: (c.n // 16,),
+)  # fmt: skip
+@triton.jit
+def namesake(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, tl.load(x + i))
+
+
+def test_a_programs_own_array_of_an_arguments_name_is_no_value_of_the_kernel(
+    core: Any, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a notebook, where `x` is another array at each call: it is not kept, and nothing is
+    planned again."""
+    names, kept = namesake.fn.__globals__, []
+    for n in (1, 2, 3, *range(4, 24)):
+        before = core.statistics()[0]
+        monkeypatch.setitem(names, "x", np.arange(16 * n, dtype=np.float32))
+        kept.append(weakref.ref(names["x"]))
+        found = xtarget.run("test.namesake", xtarget.asarray(names["x"], device=device))
+        np.testing.assert_array_equal(found.numpy(), names["x"])
+        assert n < 4 or core.statistics()[0] == before + 1
+    monkeypatch.undo()
+    gc.collect()
+    assert not any(one() is not None for one in kept)
 
 
 def test_a_module_of_a_library_that_changes_is_seen_too(device: str, tmp_path: Path) -> None:

@@ -98,6 +98,24 @@ def test_the_core_reads_cupys_arrays_and_its_stream(
     assert launched[-1][0] == 104
 
 
+def test_a_stream_whose_keyword_a_program_has_made(
+    core: Any, cupy: Any, cuda: Any, launched: list[Any]
+) -> None:
+    """Text that is not the one object of its letters."""
+    a, b, out = (cupy.ndarray((N,), np.float32, address << 16) for address in (1, 2, 3))
+
+    class Word(str):
+        pass
+
+    for name in ("".join(["str", "eam"]), Word("stream")):
+        launched.clear()
+        cuda.launches.clear()
+        for _ in range(6):
+            xtarget.run("add", a, b, out=out, **{name: 1234})
+        started = [stream for stream, *_ in launched + cuda.launches]
+        assert started == [1234] * 6
+
+
 def test_what_begins_as_something_takes_a_call_of_the_driver_more(
     core: Any, cupy: Any, cuda: Any, launched: list[Any]
 ) -> None:

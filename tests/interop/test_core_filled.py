@@ -13,7 +13,7 @@ pytest.importorskip("triton")
 
 import cpu_entries
 from core_calls import check_while_forgotten, host, hot, of_kind
-from core_filled_kernels import BEGINNINGS, COUNT, EVENS, LATER, PAIR, SPLIT, begun
+from core_filled_kernels import ALIKE, BEGINNINGS, COUNT, EVENS, LATER, PAIR, SPLIT, begun
 
 import xtarget
 from xtarget._launch import run as launching
@@ -249,6 +249,18 @@ def test_an_out_with_gaps_is_refused_warm_as_cold(core: Any, device: str, kind: 
         with pytest.raises(xtarget.ArgumentError, match=r"y is not C-contiguous"):
             run(begun(1.5), x, out=out[::2], device=device)
     np.testing.assert_array_equal(host(out)[60:], ramp(120)[60:])
+
+
+def test_what_is_filled_first_is_no_argument(core: Any, device: str, kind: str) -> None:
+    """Its elements would be gone before they are read."""
+    x = of_kind(kind, ramp(60), device)
+    out = of_kind(kind, ramp(60), device)
+    assert hot(core, ALIKE, x, out=out, device=device) == 2
+    for run in (xtarget.run, TWIN, xtarget.run):
+        with pytest.raises(xtarget.ArgumentError, match="out overlaps argument 1"):
+            run(ALIKE, x, out=x, device=device)
+    np.testing.assert_array_equal(host(x), ramp(60))
+    np.testing.assert_array_equal(host(out), evens(ramp(60), 3))
 
 
 # ------------------------------------------------------------------ by a driver's own entries

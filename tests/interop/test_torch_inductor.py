@@ -102,6 +102,74 @@ KERNELS = (KernelSpec("mine_same", ("x",), lambda call: Plan((call.array(0),), (
     assert tags[0][1] != tags[1][1]
 
 
+def test_a_notebooks_kernel_that_has_no_text_shares_no_graphs() -> None:
+    """Its rules read what cannot be compared, and no file has them."""
+    code = """
+import linecache, torch, xtarget.torch
+cell = '''
+import threading, triton, triton.language as tl, xtarget
+lock = threading.Lock()
+
+@xtarget.kernel(name="of_a_cell", inputs=("x",), constants={"BLOCK": 64}, grid=lambda c: (c.n,),
+                outputs={"y": lambda c: ((c.n,), "float32" if lock else "float64")},
+                sizes={"n": lambda c: c.x.size})
+@triton.jit
+def of_a_cell(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, i < n), i < n)
+'''
+name = "/nowhere/ipykernel_7/42.py"
+linecache.cache[name] = len(cell), None, cell.splitlines(True), name
+exec(compile(cell, name, "exec"), {"__name__": "__main__"})
+xtarget.torch.register("of_a_cell")
+print(torch.compiler.config.cache_key_tag)
+"""
+    found = [run_python("-c", code) for _ in range(2)]
+    assert [done.stderr for done in found] == ["", ""]
+    assert len({done.stdout for done in found}) == 2
+
+
+def test_threads_that_register_and_compile_have_one_tag(tmp_path: Path) -> None:
+    code = """
+import sys, threading, torch, triton, triton.language as tl, xtarget, xtarget.torch
+
+@triton.jit
+def copied(x, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(x + i, i < n), i < n)
+
+names = [f"copied{number}" for number in range(40)]
+for name in names:
+    xtarget.kernel(name=name, inputs=("x",), outputs={"y": "x"}, grid=lambda c: (c.n,),
+                   sizes={"n": lambda c: c.x.size}, constants={"BLOCK": 64})(copied)
+tags = []
+
+def register(first):
+    for name in names[first::4]:
+        xtarget.torch.register(name)
+
+def each(work):
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+sys.setswitchinterval(1e-6)
+each(register)
+each(lambda _: tags.append(torch.compiler.config.cache_key_tag))
+xtarget.torch.register(names[0])
+print(*tags, torch.compiler.config.cache_key_tag, sep=chr(10))
+"""
+    program = tmp_path / "threads_register.py"
+    program.write_text(code)
+    done = run_python(str(program), TORCH_COMPILE_CACHE_KEY_TAG="mine")
+    assert done.returncode == 0, done.stderr
+    assert not done.stderr
+    (tag,) = {*done.stdout.splitlines()}
+    assert tag.startswith("mine xtarget:")
+
+
 def test_the_wheel_has_the_entry_point() -> None:
     project = tomllib.loads((HERE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     entry = project["project"]["entry-points"]["torch.backends"]

@@ -263,6 +263,7 @@ def test_hooks_of_triton_see_our_launches_while_they_are_set() -> None:
             f"{when} {k}" for k in ("add", "sub", "mul") for when in ("enter", "exit")
         ]
         runtime.launch_enter_hook.remove(enter)
+        xtarget.hooks.clear()  # which are others
         assert call() == ["exit add", "exit sub", "exit mul"]
     finally:
         runtime.launch_exit_hook.remove(leave)

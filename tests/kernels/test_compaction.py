@@ -32,6 +32,15 @@ def test_zeros_of_both_signs_and_nan(device: str) -> None:
     assert xtarget.run("nonzero", np.array([5.0]), device=device).tolist() == [[0]]
 
 
+def test_arrays_of_ours(device: str) -> None:
+    x = np.array([[0, 3], [3, 1]], np.int32)
+    ours = xtarget.asarray(x, device=device)
+    np.testing.assert_array_equal(xtarget.run("nonzero", ours).numpy(), np.argwhere(x))
+    values, places = xtarget.run("unique_inverse", ours)
+    np.testing.assert_array_equal(values.numpy()[places.numpy()].reshape(x.shape), x)
+    assert values.shape == (3,)
+
+
 def test_several_chunks(device: str) -> None:
     """Longer than a chunk, with chunks of which nothing is taken."""
     x = np.zeros(9001, np.float32)

@@ -143,6 +143,21 @@ static int place_arguments(const struct state *state, struct reading *reading,
   return 1;
 }
 
+/* The core's own object for a keyword of its own, whose text a program may have just made; else the
+ * name, or NULL where it is of a class derived from text, which compares as it likes. */
+static PyObject *known_name(const struct state *state, PyObject *name) {
+  if (name == state->names[NAME_OUT] || name == state->names[NAME_DEVICE] ||
+      name == state->names[NAME_STREAM])
+    return name;
+  if (!PyUnicode_CheckExact(name)) return NULL;
+  PyObject *same = Py_NewRef(name);
+  PyUnicode_InternInPlace(&same);
+  int own = same == state->names[NAME_OUT] || same == state->names[NAME_DEVICE] ||
+            same == state->names[NAME_STREAM];
+  Py_DECREF(same); /* the core has it */
+  return own ? same : name;
+}
+
 int read_request(struct state *state, struct reading *reading, const struct request *request) {
   PyObject *const *args = request->args, *names = request->names;
   Py_ssize_t count = request->count;
@@ -156,7 +171,8 @@ int read_request(struct state *state, struct reading *reading, const struct requ
   reading->args = args;
   reading->arg_count = count;
   for (Py_ssize_t i = 0; i < named; i++) {
-    PyObject *name = PyTuple_GetItem(names, i), *value = args[count + i];
+    PyObject *name = known_name(state, PyTuple_GetItem(names, i)), *value = args[count + i];
+    if (!name) return 0;
     if (name == state->names[NAME_OUT])
       reading->out = value == Py_None ? NULL : value;
     else if (name == state->names[NAME_DEVICE])
@@ -181,7 +197,7 @@ int read_request(struct state *state, struct reading *reading, const struct requ
     if (!read_argument(state, reading, reading->args[i])) return 0;
   if (reading->out && !read_out(state, reading)) return 0;
   for (Py_ssize_t i = 0; options && i < named; i++) {
-    PyObject *name = PyTuple_GetItem(names, i);
+    PyObject *name = known_name(state, PyTuple_GetItem(names, i));
     if (name != state->names[NAME_OUT] && name != state->names[NAME_DEVICE] &&
         name != state->names[NAME_STREAM] && !(i < 64 && placed >> i & 1) &&
         !read_option(reading, name, args[count + i]))

@@ -83,7 +83,7 @@ def _reads(value: Any) -> Iterator[Callable[[], Any]]:
                 yield from _attributes(_content(cell), names)
         if own:
             return
-        for name in sorted(names & value.__globals__.keys()):
+        for name in sorted(_globals(value.__code__) & value.__globals__.keys()):
             yield functools.partial(value.__globals__.get, name, _MISSING)
             yield from _attributes(value.__globals__[name], names)
 
@@ -100,6 +100,22 @@ def _attributes(held: Any, names: set[str], depth: int = 3) -> Iterator[Callable
     for name in sorted(names & kept.keys()):
         yield functools.partial(kept.get, name, _MISSING)
         yield from _attributes(kept[name], names, depth - 1)
+
+
+@functools.lru_cache(4096)
+def _globals(code: CodeType) -> frozenset[str]:
+    """The names that code reads of its module: those of attributes alone (`c.x`) are a program's
+    own there, and may be other arrays at each call."""
+    import dis  # of no use to a library's own plans
+
+    found = {
+        one.argval
+        for one in dis.get_instructions(code)
+        if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
+    return frozenset(found).union(
+        *(_globals(inner) for inner in code.co_consts if isinstance(inner, CodeType))
+    )
 
 
 def _names(code: CodeType) -> Iterator[str]:

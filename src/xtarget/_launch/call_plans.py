@@ -163,7 +163,10 @@ def plan_call(given: Given, info: DeviceInfo) -> Planned:
     launches = requests(given.kernel, plan, bound_types, aligned_inputs, aligned_outputs)
     skipped = any(0 in launch.grid for launch in plan.launches)
     complete = spec.complete and not skipped  # a grid without blocks writes nothing
-    against, pairs = _overlapping(types, out_view, in_place=spec.elementwise or spec.in_place)
+    fills = _fills(spec, plan, complete=complete, given=bool(outs))
+    # what is filled first is not read afterwards, in whatever order a kernel works
+    in_place = (spec.elementwise or spec.in_place) and not any(one is not None for one in fills)
+    against, pairs = _overlapping(types, out_view, in_place=in_place)
     reached = [*types, *(view.type for view in given.out_views)]
     spans = {i: byte_span(t) for i, t in enumerate(reached) if isinstance(t, ArrayType)}
     updates += tuple(range(len(types), len(reached)))
@@ -175,7 +178,7 @@ def plan_call(given: Given, info: DeviceInfo) -> Planned:
         stage_out=stage_out,
         updates=updates,
         complete=complete,
-        fills=_fills(spec, plan, complete=complete, given=bool(outs)),
+        fills=fills,
         cleared=tuple(
             None if value is None else pattern_of(spec.name, number, value, type_)
             for number, (value, type_) in enumerate(

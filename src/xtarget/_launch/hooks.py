@@ -16,12 +16,19 @@ _Function: TypeAlias = Callable[[Record], Any]
 
 
 class Hook:
-    """Two functions that are called until `remove`; also for a `with` statement."""
+    """Two functions that are called until `remove`; also for a `with` statement.
+
+    Attributes:
+        stays: it is not the user's, whose `hooks.clear` leaves it.
+    """
 
     wants_times = wants_places = False
 
-    def __init__(self, enter: _Function | None, exit: _Function | None) -> None:
+    def __init__(
+        self, enter: _Function | None, exit: _Function | None, *, stays: bool = False
+    ) -> None:
         self._enter, self._exit = enter, exit
+        self.stays = stays
         self._told = False
 
     def remove(self) -> None:
@@ -107,7 +114,7 @@ class Hooks:
     def clear(self) -> None:
         """Remove all of them."""
         for hook in observe.present():
-            if isinstance(hook, Hook):
+            if isinstance(hook, Hook) and not hook.stays:
                 hook.remove()
 
     def __repr__(self) -> str:

@@ -12,7 +12,15 @@ from ..spec import KernelSpec
 from ..targets.base import Stream
 from ..targets.optional import Capturable
 
-__all__ = ["Outs", "check_may_count", "check_writable", "counted", "describe_outs", "outs_of"]
+__all__ = [
+    "Outs",
+    "check_may_count",
+    "check_writable",
+    "counted",
+    "counts_later",
+    "describe_outs",
+    "outs_of",
+]
 
 
 class Outs(tuple[Any, ...]):
@@ -82,10 +90,15 @@ def check_may_count(kernel: str, stream: Stream) -> None:
         ArgumentError: the stream is captured.
     """
     if isinstance(stream, Capturable) and stream.capturing():
-        raise ArgumentError(
-            f"{kernel}: the size of its result is known when it has run, and a captured call runs "
-            "later. Give out= for all of its outputs; the count is one of them."
-        )
+        raise counts_later(kernel)
+
+
+def counts_later(kernel: str) -> ArgumentError:
+    """For a captured call."""
+    return ArgumentError(
+        f"{kernel}: the size of its result is known when it has run, and a captured call runs "
+        "later. Give out= for all of its outputs; the count is one of them."
+    )
 
 
 def counted(outputs: Sequence[Any], counts: Sequence[int | None], stream: Stream) -> list[Any]:
@@ -99,6 +112,7 @@ def counted(outputs: Sequence[Any], counts: Sequence[int | None], stream: Stream
     for index, (array, count) in enumerate(zip(outputs, counts, strict=True)):
         if index not in counts:
             if count is not None:
-                array = array[: int(outputs[count].reshape(-1)[0])]
+                number = outputs[count]
+                array = array[: int(number[(0,) * len(number.shape)])]
             results.append(array)
     return results

@@ -17,6 +17,7 @@ from .checked_indices import IndexCheck
 from .filling import Filling
 from .graph_memory import GraphMemory, Piece
 from .lookup import Found, kind_if_array
+from .outs import counts_later
 from .staging import fill
 
 __all__ = ["Recording"]
@@ -86,6 +87,8 @@ class Recording:
                 f"{kernel} would run on {name}, and what is captured is a graph of {here}. Give it "
                 f"arrays on {here}, or call it outside of xtarget.capture."
             )
+        if call._counts:
+            raise counts_later(kernel)
         if call.staging is not None:
             raise ArgumentError(
                 f"{kernel}: host arrays cannot be part of a graph of {here}, which would have to "

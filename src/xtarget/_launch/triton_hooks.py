@@ -43,7 +43,7 @@ def follow() -> None:
 
     with _lock:
         if wanted and _hook is None:
-            _hook = Hook(_enter, _leave)
+            _hook = Hook(_enter, _leave, stays=True)
             observe.add(_hook)
         elif not wanted and _hook is not None:
             observe.remove(_hook)
