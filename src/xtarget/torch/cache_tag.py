@@ -36,7 +36,7 @@ def tag_caches(kernels: Mapping[str, RegisteredKernel]) -> None:
     if before is None:  # a torch without tags
         return
     parts = {f"formulas {_folder(Path(__file__).parent)}"}
-    for name, kernel in kernels.items():
+    for name, kernel in list(kernels.items()):  # another thread may register one meanwhile
         known = _texts.get(name)
         if known is None or known[0] is not kernel:
             known = _texts[name] = kernel, _text(kernel)
