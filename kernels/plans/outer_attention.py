@@ -146,15 +146,16 @@ def _copied(
             elements side by side, from panel to panel, and whether the last panel is filled.
     """
     across, along, width, to_panel, fill = panels
-    batch, over = array.shape[:-2], array.strides[:-2]
-    # heads that several queries share are copied once
-    own = tuple(1 if step == 0 else n for n, step in zip(batch, over, strict=True))
     count, length = array.shape[across], array.shape[along]
     size = spec.cdiv(count, width) * width * length if fill else count * length
     to_k = width if fill else count
     what = ("query", "key", "value")[number]
     beside = {} if fusion is None else fusion.arrays(what)
-    space = collapse(own, over, *(array.strides[:-2] for array in beside.values()), keep_order=True)
+    over = [one.strides[:-2] for one in (array, *beside.values())]
+    # heads that several queries share are copied once
+    alike = [all(step == 0 for step in steps) for steps in zip(*over, strict=True)]
+    own = tuple(1 if same else n for n, same in zip(array.shape[:-2], alike, strict=True))
+    space = collapse(own, *over, keep_order=True)
     copies = 1
     for n in own:
         copies *= n
@@ -170,5 +171,5 @@ def _copied(
     shape = (copies, size)
     temporaries.append(spec.ArrayType(computed, shape, spec.contiguous_strides(shape)))
     steps = tuple(size * step for step in spec.contiguous_strides(own))
-    strides = tuple(0 if step == 0 else own for step, own in zip(over, steps, strict=True))
+    strides = tuple(0 if same else step for same, step in zip(alike, steps, strict=True))
     return spec.ArrayType(computed, array.shape, (*strides, *((count, 1) if not fill else (0, 0))))

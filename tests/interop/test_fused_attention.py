@@ -166,6 +166,18 @@ def test_what_stands_beside_it_may_lie_in_any_way_and_out_too(device: str) -> No
     close(residual, wanted)
 
 
+def test_arrays_that_are_repeated_are_made_of_all_that_stands_beside_them(device: str) -> None:
+    q, k, v = (floats(1, 1, n, 16, dtype="float16") for n in (20, 24, 24))
+    q, k, v = (np.broadcast_to(one, (2, 3, *one.shape[2:])) for one in (q, k, v))
+    by, of_keys = floats(2, 1, 1, 1, dtype="float16"), floats(2, 3, 24, 1, dtype="float16")
+
+    def made(q: Any, k: Any, v: Any, by: Any, of_keys: Any) -> Any:
+        return run("attention", q * by, k * of_keys, v + of_keys)
+
+    fused = xtarget.fuse(made)
+    close(fused(q, k, v, by, of_keys), made(q, k, v, by, of_keys))
+
+
 def test_other_sizes_of_the_same_trace_are_right(device: str) -> None:
     fused = xtarget.fuse(scaled)
     for length, keys in ((1, 1), (40, 5), (3, 0), (0, 4)):
@@ -226,6 +238,11 @@ def test_explain_says_why_something_is_a_launch_of_its_own(device: str) -> None:
         return run("softmax", run("attention", x, x, x))
 
     assert "rows that are reduced are not those of a tile of a product" in said(of_rows, x)
+
+    def in_8_bits(x: Any) -> Any:
+        return run("cast", run("attention", x, x, x), dtype="float8_e4m3fn")
+
+    assert "read among these or before attention" in xtarget.fuse(in_8_bits).explain(x)
 
     def many(x: Any, a: Any, b: Any, c: Any) -> Any:
         return run("attention", x * a + b - c, x, x)

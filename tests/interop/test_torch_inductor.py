@@ -202,3 +202,21 @@ else:
 """
     done = run_python("-c", code, XTARGET_INDUCTOR=None)
     assert done.returncode == 0, done.stderr
+
+
+def test_kernels_may_be_registered_while_the_key_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    from xtarget.torch import cache_tag
+
+    monkeypatch.setattr(torch.compiler.config, "cache_key_tag", "")
+    monkeypatch.setattr(cache_tag, "_texts", {})
+    kernels: Any = {"one": object(), "two": object()}
+
+    def text(kernel: Any) -> str:
+        kernels[f"further {len(kernels)}"] = kernel  # as another thread does
+        return "text"
+
+    monkeypatch.setattr(cache_tag, "_text", text)
+    cache_tag.tag_caches(kernels)
+    assert torch.compiler.config.cache_key_tag.startswith("xtarget:")

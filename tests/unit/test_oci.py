@@ -171,6 +171,34 @@ def test_a_choice_of_nothing_says_what_there_is(
         assert near in errors
 
 
+def test_entries_that_are_damaged_are_neither_exported_nor_loaded(
+    layout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in (tmp_path / "cache").rglob("*.spirv"):
+        file.write_bytes(file.read_bytes() + b"more")
+    for words in (("export", "--oci", "new"), ("export", "--oci", "new", "--target", "cpu")):
+        code, _, errors = here(capsys, "cache", *words)
+        assert code == 1
+        said = " ".join(errors.split())
+        assert re.search("no chosen entry of .*cache is intact. `xtarget cache verify` says", said)
+    code, _, errors = here(capsys, "cache", "check", "--target", "cpu")
+    assert code == 1
+    assert "is intact" in errors
+
+
+def test_what_lies_in_another_cache_is_not_exported(
+    layout: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XTARGET_CACHE_PATH", str(tmp_path / "cache"))
+    use_cache(tmp_path / "empty", monkeypatch)
+    code, _, errors = here(capsys, "cache", "export", "--oci", "new")
+    assert code == 1
+    assert "empty has no compiled kernels. Run the program" in " ".join(errors.split())
+
+
 @pytest.mark.parametrize("command", ["export --oci new", "check", "lock"])
 def test_a_cache_that_cannot_be_read_is_not_empty(
     command: str,

@@ -56,26 +56,35 @@ def chosen_entries(given: Mapping[str, Any]) -> Chosen:
     return Chosen(**{**given, "target": target})
 
 
-def none_chosen(given: Mapping[str, Any], what: str, more: str = "") -> XTargetError:
+def none_chosen(
+    given: Mapping[str, Any], what: str, more: str = "", *, own: bool = False
+) -> XTargetError:
     """The error about a choice that leaves nothing of the cache.
 
     Args:
         what: could not be done, as the begin of the sentence.
         more: a way out where the cache is empty, beside those that fill it.
+        own: only the cache's own folder counts, none of `XTARGET_CACHE_PATH`.
 
     Raises:
         XTargetError: the cache cannot be read.
     """
     cache = default_cache()
     there: list[dict[str, Any]] = []
-    for store in cache.stores:
+    matching = 0
+    for store in (cache.own,) if own else cache.stores:
         explain.check_readable(store)
-        there.extend(shown for _, shown in explain.entries(store, Chosen()))
-    there = [shown for shown in there if shown["kind"] == "artifact"]
+        there.extend(_artifacts(store, Chosen()))
+        matching += len(_artifacts(store, chosen_entries(given)))
     if not there:
         return XTargetError(
             f"{what}: {cache.root} has no compiled kernels. Run the program once, or xtarget "
             f"warmup{more}."
+        )
+    if matching:
+        return XTargetError(
+            f"{what}: no chosen entry of {cache.root} is intact. `xtarget cache verify` says what "
+            "is wrong with each."
         )
     asked = [f"--{name} {given[name]}" for name in ("target", "kernel") if given[name] is not None]
     asked += [f"--{name}" for name in ("older", "newer") if given[name] is not None]
@@ -87,6 +96,11 @@ def none_chosen(given: Mapping[str, Any], what: str, more: str = "") -> XTargetE
         f"{' '.join(asked)} chooses none{f' (there is {near[0]})' if near else ''}. "
         "`xtarget cache ls` lists them."
     )
+
+
+def _artifacts(store: Store, chosen: Chosen) -> list[dict[str, Any]]:
+    """Compiled kernels of a store, as they are shown."""
+    return [shown for _, shown in explain.entries(store, chosen) if shown["kind"] == "artifact"]
 
 
 def format_age(seconds: float) -> str:

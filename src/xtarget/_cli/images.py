@@ -10,7 +10,7 @@ from typing import Any
 import xtarget
 
 from .._artifacts.compatibility import fit
-from .._artifacts.entry import Entry, Place
+from .._artifacts.entry import DAMAGE, Entry, Place
 from .._cache import default_cache, explain, oci
 from .._cache.store import Store
 from .._compile.loading import load
@@ -57,7 +57,9 @@ def export_entries(
         inner = [(f"{oci.BUNDLES}/{path.name}", data)]
         layers.append(oci.layer_of(path.name, inner, compression))
     if not layers:
-        raise none_chosen(given, "there is nothing to export", ", or name a bundle with --bundle")
+        raise none_chosen(
+            given, "there is nothing to export", ", or name a bundle with --bundle", own=True
+        )
     oci.write_layout(Path(folder), layers, tag, xtarget.__version__)
     sizes = [
         {
@@ -87,12 +89,15 @@ def export_entries(
 
 
 def _intact(store: Store, given: Mapping[str, Any]) -> Iterator[tuple[Place, Entry]]:
-    """The compiled kernels of a cache; what a device made of them is its own."""
+    """The whole compiled kernels of a cache; what a device made of them is its own."""
     for body in explain.bodies(store, chosen_entries(given)):
         if body.get("kind") == "artifact":
             target = Target.parse(str(body["target"]))
             place = Place(target, str(body["kernel"]), str(body["key"]))
-            entry = store.check(place)
+            try:
+                entry = store.check(place)
+            except DAMAGE:
+                continue  # `cache verify` says what is wrong
             if not isinstance(entry, str):
                 yield place, entry
 

@@ -229,9 +229,12 @@ def _obstacle(
     operands = len(Section(root, list(nodes)).arguments())
     picked = any(pick_of(one) is not None for one in nodes)
     if also and (picked or products):
-        return "gathers, products of matrices, convolutions and scans give one result"
+        return "gathers, products of matrices, convolutions, scans and attention give one result"
     if any(map(has_narrow, nodes)) and not _takes_narrow(nodes):
-        return "floats of 8 bits are read and written among elementwise operators only"
+        return (
+            "floats of 8 bits are written among elementwise operators only, and read among these "
+            "or before attention"
+        )
     if picked:
         if any(function_of(one) is None and pick_of(one) is None for one in nodes):
             return "elements that indices say are no rows, and no tiles of a product"
