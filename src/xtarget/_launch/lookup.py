@@ -92,7 +92,6 @@ def adopted_out(kernel: str, out: Any) -> Any:
     if isinstance(out, tuple | list | Mapping):
         spec = libraries.find(kernel).spec
         return outs_of(spec, out, partial(adopted, kernel, written=True))
-    check_writable(kernel, "out", out)
     return adopted(kernel, "out", out, written=True)
 
 
@@ -129,6 +128,8 @@ def find(
         adopted(kernel, name, value, written=name in spec.updates)
         for name, value in zip(names, args, strict=False)
     )
+    if out is not None:
+        check_writable(kernel, "out", out)
     stands_out = None if out is None else adopted_out(kernel, out)
     values, parts = [], []
     for value in (*stands, *(() if out is None else (stands_out,))):
