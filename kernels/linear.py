@@ -350,40 +350,31 @@ def panels(
     panels are `to_panel` apart. FILL: the last panel's missing columns become zeros, and are left
     alone otherwise. Grid: parts of PART columns of the panels, batch, STEPS pieces of BLOCK_K.
     """
+    part = tl.program_id(0).to(K.dtype)
+    panel = part // (WIDTH // PART)
+    begin = part % (WIDTH // PART) * PART
+    i = tl.program_id(1).to(K.dtype)
+    column, column_mask = span(panel * WIDTH + begin, count, PART)
+    from_ = memory(x) + offset(i, shape, sx)
+    to = out + i * to_matrix + panel * to_panel + begin
+    lane = tl.arange(0, PART)[None, :]
     first = tl.program_id(2).to(K.dtype) * (STEPS * BLOCK_K)
     end = first + tl.minimum(STEPS * BLOCK_K, K - first)
     rest = first
     if STEPS > 1:  # whole pieces without masks
-        columns_there = (tl.program_id(0).to(K.dtype) + 1) * PART <= count
-        rest += tl.where(columns_there, (end - first) // BLOCK_K * BLOCK_K, 0)
+        whole = panel * WIDTH + begin + PART <= count
+        rest += tl.where(whole, (end - first) // BLOCK_K * BLOCK_K, 0)
         for start in range(first, rest, BLOCK_K):
-            p, place, _, _ = _piece(
-                x, count, K, start, shape, sx, step, xk, to_panel, to_k, to_matrix,
-                WIDTH, PART, BLOCK_K,
-            )  # fmt: skip
-            tl.store(out + place, element(tl.load(p), x, T))
+            k = start + tl.arange(0, BLOCK_K)
+            p = from_ + (k * xk)[:, None] + (column * step)[None, :]
+            tl.store(to + (k * to_k)[:, None] + lane, element(tl.load(p), x, T))
     for start in range(rest, end, BLOCK_K):
-        p, place, k_mask, mask = _piece(
-            x, count, K, start, shape, sx, step, xk, to_panel, to_k, to_matrix,
-            WIDTH, PART, BLOCK_K,
-        )  # fmt: skip
+        k, k_mask = span(start, K, BLOCK_K)
+        mask = k_mask[:, None] & column_mask[None, :]
+        p = from_ + (k * xk)[:, None] + (column * step)[None, :]
         value = element(tl.load(p, mask=mask, other=0), x, T)
-        tl.store(out + place, value, mask=k_mask[:, None] if FILL else mask)
-
-
-@triton.jit
-def _piece(
-    x, count, K, start, shape, sx, step, xk, to_panel, to_k, to_matrix,
-    WIDTH: tl.constexpr, PART: tl.constexpr, BLOCK_K: tl.constexpr,
-):  # fmt: skip
-    """A piece of `panels`: where it stands in `x` and, from the first on, among the results, which
-    of its rows are there, and which of its elements.
-    """
-    i, k, k_mask, column, column_mask, place = panel_part(
-        count, K, start, to_panel, to_k, to_matrix, WIDTH, PART, BLOCK_K
-    )
-    p = memory(x) + offset(i, shape, sx) + (k * xk)[:, None] + (column * step)[None, :]
-    return p, place, k_mask, k_mask[:, None] & column_mask[None, :]
+        target = to + (k * to_k)[:, None] + lane
+        tl.store(target, value, mask=k_mask[:, None] if FILL else mask)
 
 
 @triton.jit
