@@ -12,11 +12,14 @@ from pathlib import Path
 
 import pytest
 
+import xtarget
+from xtarget import Target
 from xtarget._bundle.builder import classes
+from xtarget._bundle.builder.build import Order, Report, build
 from xtarget._kernels import libraries
 from xtarget.spec import Example
 
-__all__ = ["only_examples", "printed_with"]
+__all__ = ["built_of", "only_examples", "printed_with"]
 
 
 @contextmanager
@@ -35,6 +38,25 @@ def only_examples(examples: dict[str, list[Example]], cache: Path) -> Iterator[p
             yield patch
         finally:
             libraries._kernels.update(before)
+
+
+def built_of(
+    folder: Path, kernels: str, catalog: str, examples: dict[str, list[Example]]
+) -> Report:
+    """Build `folder/a.xtb` of a library of one's own, in float32 for CPUs.
+
+    Args:
+        kernels: text of the library's `kernels.py`.
+        catalog: text of its `catalog.py`.
+    """
+    library = folder / "library"
+    library.mkdir()
+    (library / "kernels.py").write_text(kernels)
+    (library / "catalog.py").write_text(catalog)
+    xtarget.load_library(library)
+    with only_examples(examples, folder / "cache"):
+        order = Order(tuple(examples), ("float32",), (Target("cpu", "spirv64"),))
+        return build(order, folder / "a.xtb", workers=1, seconds=100)
 
 
 def printed_with(bundle: Path, folder: Path, code: str, *words: str) -> str:

@@ -17,7 +17,7 @@ from .elementwise import shape_of
 from .layouts import broadcast_strides
 from .made import Made, computed_first
 from .outer_attention import WORTH
-from .stored import placed, stored_through
+from .stored import own_arguments, placed, stored_through
 
 __all__ = ["around_attention"]
 
@@ -93,11 +93,7 @@ def _inner(
     heads: Sequence[tuple[Made, _Plan]],
 ) -> spec.Call:
     """The call of attention itself. What operators give lies as the array in whose place it is."""
-    own: list[Any] = [spec.ABSENT] * (max(places) + 1)
-    aligned = [False] * len(own)
-    for index, place in enumerate(places):
-        own[place] = call.args[index]
-        aligned[place] = index < len(call.aligned) and call.aligned[index]
+    own, aligned = own_arguments(call, places)
     behind = len(places)
     for made, _ in heads:
         place = places[made.place]

@@ -16,7 +16,7 @@ from .layouts import broadcast_strides
 from .made import Made, computed_first
 from .tails import apart
 
-__all__ = ["TAKES_CHANNELS", "placed", "read_through", "scanned", "stored_through"]
+__all__ = ["TAKES_CHANNELS", "own_arguments", "placed", "read_through", "scanned", "stored_through"]
 
 #: The kernels that take steps, and whether they know the channel of an element.
 TAKES_CHANNELS: Final[Mapping[str, bool]] = {
@@ -26,6 +26,18 @@ TAKES_CHANNELS: Final[Mapping[str, bool]] = {
     "shifted:shifted": True,
     "scans:scan": False,
 }
+
+
+def own_arguments(call: spec.Call, places: Sequence[int]) -> tuple[list[Any], list[bool]]:
+    """The first arguments of a call at their places among a kernel's own, and whether each is
+    aligned.
+    """
+    own: list[Any] = [spec.ABSENT] * (max(places) + 1)
+    aligned = [False] * len(own)
+    for index, place in enumerate(places):
+        own[place] = call.args[index]
+        aligned[place] = index < len(call.aligned) and call.aligned[index]
+    return own, aligned
 
 
 def stored_through(
@@ -47,11 +59,7 @@ def stored_through(
 
     def plan(call: spec.Call) -> spec.Plan:
         heads = len(places)
-        own: list[Any] = [spec.ABSENT] * (max(places) + 1)
-        aligned = [False] * len(own)
-        for index, place in enumerate(places):
-            own[place] = call.args[index]
-            aligned[place] = index < len(call.aligned) and call.aligned[index]
+        own, aligned = own_arguments(call, places)
         inner = replace(
             call,
             kernel=base.name,

@@ -6,12 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_bundles import only_examples
+from small_bundles import built_of
 
-import xtarget
 from libxtarget import Device, Failed, Kernel, Library, needs_compiler_and_opencl
-from xtarget import Target
-from xtarget._bundle.builder.build import Order, build
 from xtarget.spec import Example
 
 pytestmark = needs_compiler_and_opencl
@@ -45,15 +42,8 @@ KERNELS = (make("evens_of_3", 3), make("evens_alone"))
 
 
 def test_what_is_filled_first_is_no_argument(library: Library, tmp_path: Path) -> None:
-    folder = tmp_path / "filled"
-    folder.mkdir()
-    (folder / "kernels.py").write_text(KERNELS)
-    (folder / "catalog.py").write_text(CATALOG)
-    xtarget.load_library(folder)
     examples = {name: [Example(((1000,),))] for name in ("evens_of_3", "evens_alone")}
-    with only_examples(examples, tmp_path / "cache"):
-        order = Order(tuple(examples), ("float32",), (Target("cpu", "spirv64"),))
-        build(order, tmp_path / "a.xtb", workers=1, seconds=100)
+    built_of(tmp_path, KERNELS, CATALOG, examples)
     device, bundle = Device(library), library.open(tmp_path / "a.xtb")
     x = np.arange(1000, dtype="float32")
     try:

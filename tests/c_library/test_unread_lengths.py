@@ -6,12 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from small_bundles import only_examples
+from small_bundles import built_of
 
-import xtarget
 from libxtarget import Device, Failed, Kernel, Library, needs_compiler_and_opencl
-from xtarget import Target
-from xtarget._bundle.builder.build import Order, build
 from xtarget.spec import Example
 
 pytestmark = needs_compiler_and_opencl
@@ -51,15 +48,8 @@ KERNELS = (
 
 
 def test_an_array_whose_lengths_a_plan_does_not_look_at(library: Library, tmp_path: Path) -> None:
-    folder = tmp_path / "tables"
-    folder.mkdir()
-    (folder / "kernels.py").write_text(KERNELS)
-    (folder / "catalog.py").write_text(CATALOG)
-    xtarget.load_library(folder)
     examples = {name: [Example(((1000,), (4,)))] for name in ("unlooked", "looked")}
-    with only_examples(examples, tmp_path / "cache"):
-        order = Order(tuple(examples), ("float32",), (Target("cpu", "spirv64"),))
-        report = build(order, tmp_path / "a.xtb", workers=1, seconds=100)
+    report = built_of(tmp_path, KERNELS, CATALOG, examples)
     (note,) = report.notes
     assert "unlooked of float32" in note
     assert "never looks at the lengths of table" in note
