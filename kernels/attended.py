@@ -9,7 +9,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from .arithmetic import divide
-from .attention import of_parts, powers, rows_of, rows_product, seen_scores, weighted
+from .attention import of_parts, powers, rows_of, rows_product, seen_keys, seen_scores, weighted
 from .indexing import element, memory, offset
 from .linear import panel_part
 from .outer_attention import columns_of, tile
@@ -80,10 +80,7 @@ def attention(
     number = tl.program_id(1).to(S.dtype)
     first = number * chunk
     last = first + tl.minimum(chunk, tl.maximum(S - first, 0))
-    if RIGHT:
-        last = tl.minimum(last, (tl.minimum(start + BLOCK_L, L) - 1) * along + begin + right + 1)
-    if LEFT:
-        first = tl.maximum(first, start * along + begin - left)
+    first, last = seen_keys(first, last, start, L, along, begin, left, right, LEFT, RIGHT, BLOCK_L)
     rows = tl.minimum(line, L - 1)  # those past the end are read as the last one
     every = tl.full([BLOCK_L], 1, tl.int1)
     own = beside(q, sq, ql, qd, "whole", n_head, shape, rows, rd, every, d_mask)

@@ -54,10 +54,7 @@ def attention(
     y = tl.program_id(1).to(S.dtype)
     first = y * chunk
     last = first + tl.minimum(chunk, tl.maximum(end - first, 0))
-    if RIGHT:
-        last = tl.minimum(last, (tl.minimum(start + BLOCK_L, L) - 1) * along + begin + right + 1)
-    if LEFT:
-        first = tl.maximum(first, start * along + begin - left)
+    first, last = seen_keys(first, last, start, L, along, begin, left, right, LEFT, RIGHT, BLOCK_L)
 
     pq = memory(q) + offset(i, shape, sq) + origin_q * ql + (line * ql)[:, None] + (d * qd)[None, :]
     query = element(tl.load(pq, mask=l_mask[:, None] & d_mask[None, :], other=0), q, DOT)
@@ -139,6 +136,21 @@ def rows_of(
         end = tl.minimum(tl.load(lengths + offset(i, shape, sn)).to(S.dtype), S)
         begin += end
     return start, L, origin_q, origin_k, end, begin
+
+
+@triton.jit
+def seen_keys(
+    first, last, start, L, along, begin, left, right,
+    LEFT: tl.constexpr, RIGHT: tl.constexpr, BLOCK_L: tl.constexpr,
+):  # fmt: skip
+    """The keys among `first` to `last` that any of the queries of a block may see, which begin with
+    `start` (`attention`).
+    """
+    if RIGHT:
+        last = tl.minimum(last, (tl.minimum(start + BLOCK_L, L) - 1) * along + begin + right + 1)
+    if LEFT:
+        first = tl.maximum(first, start * along + begin - left)
+    return first, last
 
 
 @triton.jit

@@ -9,7 +9,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from .arithmetic import divide, exp
-from .attention import rows_of, seen_scores
+from .attention import rows_of, seen_keys, seen_scores
 from .indexing import element, memory, offset
 
 
@@ -73,10 +73,7 @@ def tile(
     position = line * along + begin
     first = S * 0
     last = tl.maximum(end, 0)
-    if RIGHT:
-        last = tl.minimum(last, (tl.minimum(start + BLOCK_L, L) - 1) * along + begin + right + 1)
-    if LEFT:
-        first = tl.maximum(first, start * along + begin - left)
+    first, last = seen_keys(first, last, start, L, along, begin, left, right, LEFT, RIGHT, BLOCK_L)
     if start >= L:
         last = first
     slope = slopes
