@@ -114,18 +114,19 @@ static int read_out(struct state *state, struct reading *reading) {
   return 1;
 }
 
-/* Which names are neither of an option nor the core's own: arguments, which go to their places. 1, or 0
- * where Python has to say what is wrong. */
+/* Put arguments that are given by name to their places. `taken`: the names that are no options, by
+ * their numbers: the core's own, and then these too. 1, or 0 where Python has to say what is wrong. */
 static int place_arguments(const struct state *state, struct reading *reading,
-                           const struct request *request, uint64_t *placed) {
+                           const struct request *request, uint64_t *taken) {
   Py_ssize_t named = PyTuple_Size(request->names), count = request->count;
   PyObject *meanings = PyDict_GetItemWithError(state->keywords, request->kernel);
-  *placed = 0;
-  if (!meanings) return !PyErr_Occurred() || decline(); /* Python has not made such a call yet */
+  const uint64_t own = *taken;
   if (named > 64 || count > XT_MOST_VALUES) return 0;
+  if (!meanings) return !PyErr_Occurred() || decline(); /* Python has not made such a call yet */
   memset(reading->placed, 0, sizeof reading->placed);
   memcpy(reading->placed, request->args, sizeof *reading->placed * (size_t)count);
   for (Py_ssize_t i = 0; i < named; i++) {
+    if (own >> i & 1) continue;
     PyObject *meaning = PyDict_GetItemWithError(meanings, PyTuple_GetItem(request->names, i));
     if (!meaning && PyErr_Occurred()) return decline();
     if (!meaning || !PyLong_CheckExact(meaning)) continue;
@@ -133,9 +134,9 @@ static int place_arguments(const struct state *state, struct reading *reading,
     if (place < 0 || place >= XT_MOST_VALUES || reading->placed[place]) return 0; /* given twice */
     reading->placed[place] = request->args[request->count + i];
     if (place >= count) count = place + 1;
-    *placed |= UINT64_C(1) << i;
+    *taken |= UINT64_C(1) << i;
   }
-  if (!*placed) return 1;
+  if (*taken == own) return 1;
   for (Py_ssize_t i = 0; i < count; i++)
     if (!reading->placed[i]) reading->placed[i] = Py_None; /* left out */
   reading->args = reading->placed;
@@ -167,11 +168,13 @@ int read_request(struct state *state, struct reading *reading, const struct requ
   reading->numbers = NULL;
   reading->ready = NULL;
   reading->grad = -1;
+  uint64_t taken = 0;
   if (!request->kernel || !PyUnicode_CheckExact(request->kernel)) return 0;
   reading->args = args;
   reading->arg_count = count;
   for (Py_ssize_t i = 0; i < named; i++) {
     PyObject *name = known_name(state, PyTuple_GetItem(names, i)), *value = args[count + i];
+    int own = 1;
     if (!name) return 0;
     if (name == state->names[NAME_OUT])
       reading->out = value == Py_None ? NULL : value;
@@ -180,10 +183,10 @@ int read_request(struct state *state, struct reading *reading, const struct requ
     else if (name == state->names[NAME_STREAM])
       reading->stream = value == Py_None ? NULL : value;
     else
-      options++;
+      own = 0, options++;
+    if (own && i < 64) taken |= UINT64_C(1) << i;
   }
-  uint64_t placed = 0;
-  if (options && !place_arguments(state, reading, request, &placed)) return 0;
+  if (options && !place_arguments(state, reading, request, &taken)) return 0;
   struct xt_call *call = &reading->call;
   xt_begin(call);
   if (!keep_text(reading, request->kernel)) return 0;
@@ -197,10 +200,7 @@ int read_request(struct state *state, struct reading *reading, const struct requ
     if (!read_argument(state, reading, reading->args[i])) return 0;
   if (reading->out && !read_out(state, reading)) return 0;
   for (Py_ssize_t i = 0; options && i < named; i++) {
-    PyObject *name = known_name(state, PyTuple_GetItem(names, i));
-    if (name != state->names[NAME_OUT] && name != state->names[NAME_DEVICE] &&
-        name != state->names[NAME_STREAM] && !(i < 64 && placed >> i & 1) &&
-        !read_option(reading, name, args[count + i]))
+    if (!(taken >> i & 1) && !read_option(reading, PyTuple_GetItem(names, i), args[count + i]))
       return 0;
   }
   return 1;

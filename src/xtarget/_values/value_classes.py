@@ -127,10 +127,11 @@ def _sample(eq: bool, shown: bool) -> Any:
 def _field(name: str, type_: Any, own: dict[str, Any]) -> dataclasses.Field[Any]:
     """A field as `dataclass` has it of an annotation, and of the value beside it."""
     given = own.get(name, dataclasses.MISSING)
-    field: Any = given if isinstance(given, dataclasses.Field) else dataclasses.field(default=given)
-    field.name, field.type, field.kw_only = name, type_, False
-    field._field_type = _sample(True, True).__dataclass_fields__["a"]._field_type
-    return field  # type: ignore[no-any-return]
+    made: Any = given if isinstance(given, dataclasses.Field) else dataclasses.field(default=given)
+    made.name, made.type, made.kw_only = name, type_, False
+    made._field_type = _sample(True, True).__dataclass_fields__["a"]._field_type
+    field: dataclasses.Field[Any] = made
+    return field
 
 
 class _Made:
