@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -116,23 +118,31 @@ class CudaDriver:
         )
 
     def open(self, ordinal: int) -> Device:
-        try:
+        with self._usable_binding():
             reason = self.absent() or self._not_ready()
             if reason is not None:
                 raise NoDeviceError(reason)
             from cuda.bindings import driver
 
-            from .code import relaxed
-            from .device import CudaDevice
+            from .ahead import context_ahead
+        count = check(driver.cuDeviceGetCount(), "counting the CUDA devices")
+        if not 0 <= ordinal < count:
+            raise no_such_device(self.vendor, ordinal, [f"nvidia:{i}" for i in range(count)])
+        with context_ahead(ordinal):
+            with self._usable_binding():
+                from .code import relaxed
+                from .device import CudaDevice
+            with relaxed(f"opening nvidia:{ordinal}"):  # by a first call in a capture of torch's
+                return CudaDevice(self._describe(ordinal), alone=count == 1)
+
+    @contextmanager
+    def _usable_binding(self) -> Iterator[None]:
+        try:
+            yield
         except ImportError as error:
             raise NoDeviceError(broken_binding(error, "cuda-python", self.vendor)) from error
         except RuntimeError as error:  # cuda.pathfinder does not find the driver, or its functions
             raise NoDeviceError(f"the CUDA driver cannot be used: {error}") from error
-        count = check(driver.cuDeviceGetCount(), "counting the CUDA devices")
-        if not 0 <= ordinal < count:
-            raise no_such_device(self.vendor, ordinal, [f"nvidia:{i}" for i in range(count)])
-        with relaxed(f"opening nvidia:{ordinal}"):  # by a first call in a capture of torch's
-            return CudaDevice(self._describe(ordinal), alone=count == 1)
 
     def locate(self, address: int) -> str:
         """The device that memory lies on.
