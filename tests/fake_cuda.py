@@ -107,6 +107,12 @@ class FakeCuda:
         self.mode = 0
         self.captured: set[int] = set()
         self.asked: list[int] = []
+        #: Threads of a block that any kernel may have, and how often that was asked.
+        self.most_threads, self.limits_read = 1024, 0
+
+    def limit(self, *args: Any) -> int:
+        self.limits_read += 1
+        return self.most_threads
 
     def exchange(self, mode: int) -> int:
         before, self.mode = self.mode, mode
@@ -219,7 +225,7 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
         "cuMemsetD16Async": fake.fills(2),
         "cuMemsetD32Async": fake.fills(4),
         "cuMemcpyDtoHAsync": fake.to_host,
-        "cuKernelGetAttribute": lambda *args: 1024,
+        "cuKernelGetAttribute": fake.limit,
         "cuKernelSetAttribute": lambda *args: None,
     }
     for name, call in calls.items():

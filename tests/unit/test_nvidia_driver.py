@@ -70,6 +70,19 @@ def test_what_can_never_run_is_refused(device: Any) -> None:
         function.prepare(ONE, [0, 0, 0])
 
 
+def test_the_limits_of_a_binary_are_read_once(cuda: FakeCuda, device: Any) -> None:
+    for _ in range(3):  # as one that is unloaded and loaded again
+        device.load(ADD).function().prepare(ONE, [0, 0, 0, 0])
+    assert cuda.limits_read == 1
+
+
+def test_a_binary_whose_blocks_do_not_fit_is_refused_each_time(cuda: FakeCuda, device: Any) -> None:
+    cuda.most_threads = 64
+    for _ in range(2):
+        with pytest.raises(OutOfResourcesError, match="128 threads"):
+            device.load(ADD).function().prepare(ONE, [0, 0, 0, 0])
+
+
 def test_a_failed_launch_has_the_drivers_words(cuda: FakeCuda, device: Any) -> None:
     launch = device.load(ADD).function().prepare(ONE, [0, 0, 0, 0])
     cuda.failing = "CUDA_ERROR_ILLEGAL_ADDRESS"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from artifacts import sample_artifact
 
-from xtarget._compile.residency import Shelf
+from xtarget._compile.residency import FunctionKey, Shelf
+from xtarget._values.types import CompileRequest, KernelSource
 
 
 def test_the_youngest_of_so_many_bytes_are_kept() -> None:
@@ -18,3 +19,15 @@ def test_the_youngest_of_so_many_bytes_are_kept() -> None:
     shelf = Shelf(1)
     shelf.put("large", made)
     assert shelf.take("large") is made  # one at least
+
+
+def test_a_functions_key_is_the_pair_of_device_and_specialization() -> None:
+    source = KernelSource("add", "digest", "add.py", lambda: None)
+    request = CompileRequest(source, (("x", "*fp32"),))
+    key, again = FunctionKey("cpu:0", request), FunctionKey("cpu:0", request)
+    assert key == again == ("cpu:0", request)
+    assert hash(key) == hash(again) == hash(("cpu:0", request))
+    assert {key: 1}[again] == 1
+    name, wanted = key
+    assert (name, wanted) == ("cpu:0", request)
+    assert key != FunctionKey("cpu:1", request)

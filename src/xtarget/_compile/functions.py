@@ -364,7 +364,7 @@ def function(device: Device, request: CompileRequest) -> Function:
         LoadError: the device's run time refuses the binary.
     """
     info = device.info
-    memory_key = (info.name, request)
+    memory_key = residency.FunctionKey(info.name, request)
     loaded = _functions.get(memory_key)
     if loaded is not None:
         _with_declared_stores(request, loaded.artifact)
@@ -373,32 +373,32 @@ def function(device: Device, request: CompileRequest) -> Function:
     with single_flight(memory_key, request.source.name):
         loaded = _functions.get(memory_key)
         if loaded is None:
-            loaded = _load(device, request)
+            loaded = _load(device, memory_key)
             _functions[memory_key] = loaded
             residency.forget_oldest(info.name)
         return loaded
 
 
-def _load(device: Device, request: CompileRequest) -> Function:
+def _load(device: Device, key: residency.FunctionKey) -> Function:
     """The function; where there is no memory for it, once more after others were unloaded.
 
     Raises:
         OutOfMemoryError: there is none; the message says what holds it.
     """
     try:
-        return _load_now(device, request)
+        return _load_now(device, key)
     except OutOfMemoryError:
         if isinstance(device, MakesRoom):
             device.make_room()
         try:
-            return _load_now(device, request)
+            return _load_now(device, key)
         except OutOfMemoryError as error:
             raise OutOfMemoryError(f"{error} {residency.what_holds(device)}") from error
 
 
-def _load_now(device: Device, request: CompileRequest) -> Function:
-    info = device.info
-    known = residency.unloaded.take((info.name, request))
+def _load_now(device: Device, key: residency.FunctionKey) -> Function:
+    info, (_, request) = device.info, key
+    known = residency.unloaded.take(key)
     if known is not None:
         return load(device, _with_declared_stores(request, known), request.source.name)
     options = info.compile_options

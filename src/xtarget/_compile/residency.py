@@ -13,6 +13,7 @@ from ..targets.base import Device, Function
 from ..targets.optional import CountsMemory
 
 __all__ = [
+    "FunctionKey",
     "Shelf",
     "forget_oldest",
     "functions",
@@ -22,7 +23,20 @@ __all__ = [
     "what_holds",
 ]
 
-_Key = tuple[str, CompileRequest]
+
+class FunctionKey(tuple[str, CompileRequest]):
+    """A device and a specialization. The hash of the second takes longer than all else that
+    finding a function takes, so it is taken once."""
+
+    _hash: int
+
+    def __new__(cls, device: str, request: CompileRequest) -> FunctionKey:
+        key = super().__new__(cls, (device, request))
+        key._hash = tuple.__hash__(key)
+        return key
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 class Shelf:
@@ -59,14 +73,14 @@ class Shelf:
 
 #: Functions of devices, by request, those that were bound longest ago first; a fork's child keeps
 #: them alive and unused.
-functions: dict[_Key, Function] = {}
+functions: dict[FunctionKey, Function] = {}
 #: Called with functions that were let go of.
 on_forget: list[Callable[[list[Function]], None]] = []
 #: Artifacts of functions that were unloaded, by their keys.
 unloaded = Shelf(64 << 20)
 #: One of so many is let go of at once, with all beyond the limit.
 _SHARE = 8
-_kept: list[dict[_Key, Function]] = []
+_kept: list[dict[FunctionKey, Function]] = []
 
 
 def _in_forked_child() -> None:
@@ -85,16 +99,16 @@ def _drop_functions(device: str) -> None:
 registry.on_lost.append(_drop_functions)
 
 
-def _here(device: str) -> list[_Key]:
+def _here(device: str) -> list[FunctionKey]:
     return [key for key in list(functions) if key[0] == device]
 
 
-def _size(key: _Key) -> int:
+def _size(key: FunctionKey) -> int:
     loaded = functions.get(key)
     return 0 if loaded is None else len(loaded.artifact.binary)
 
 
-def _is_loose(key: _Key) -> bool:
+def _is_loose(key: FunctionKey) -> bool:
     """Nothing holds it: no graph of another library may launch it."""
     return not getattr(functions.get(key), "stays", False)  # `Stays`, whose check takes longer
 
@@ -150,7 +164,7 @@ def _room(most: int, staying: int) -> int:
     return max(most - most // _SHARE - staying, most - most // 2)
 
 
-def _forget(keys: list[_Key]) -> None:
+def _forget(keys: list[FunctionKey]) -> None:
     gone = []
     for key in keys:
         function = functions.pop(key, None)

@@ -64,13 +64,15 @@ class CudaFunction(FunctionBase):
         artifact, info = self.artifact, self._device.info
         handle = driver.CUkernel(int(self._kernel.handle))
         attribute = driver.CUfunction_attribute
-        most = attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
         with self._device.current():
-            threads: int = check(
-                driver.cuKernelGetAttribute(most, handle, info.ordinal),
-                f"reading the limits of {self._module.where}",
-            )
-            check_block(artifact, info, most_threads=threads)
+            if not self._device.has_room_for(artifact):
+                most = attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+                threads: int = check(
+                    driver.cuKernelGetAttribute(most, handle, info.ordinal),
+                    f"reading the limits of {self._module.where}",
+                )
+                check_block(artifact, info, most_threads=threads)
+                self._device.found_room_for(artifact)
             if artifact.shared_bytes > _DEFAULT_SHARED:
                 size = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 check(
