@@ -53,14 +53,14 @@ def columns_of(buffer, ROWS: gl.constexpr, COLUMNS: gl.constexpr):
 
 
 @gluon.jit
-def barriers(COUNT: gl.constexpr):
-    """Barriers of COUNT stages in shared memory: full, by one fetch, and empty, by two groups."""
+def barriers(COUNT: gl.constexpr, READERS: gl.constexpr = 2):
+    """Barriers of COUNT stages in shared memory: full, by one fetch, and empty, by all READERS."""
     LAYOUT: gl.constexpr = mbarrier.MBarrierLayout()
     full = gl.allocate_shared_memory(gl.int64, [COUNT, 1], LAYOUT)
     empty = gl.allocate_shared_memory(gl.int64, [COUNT, 1], LAYOUT)
     for stage in gl.static_range(COUNT):
         mbarrier.init(full.index(stage), count=1)
-        mbarrier.init(empty.index(stage), count=2)
+        mbarrier.init(empty.index(stage), count=READERS)
     return full, empty
 
 

@@ -14,7 +14,7 @@ from . import choices, tuning, tuning_matmul
 from .matrices import SMALL, TYPES, Problem, aligned, tailed
 from .movement import copy_launch
 
-__all__ = ["product_launch", "ready"]
+__all__ = ["descriptors_of", "product_launch", "ready", "stepped"]
 
 #: Elements of a row that begin at a multiple of 16 bytes, of two bytes each.
 _ROW = 8
@@ -56,7 +56,7 @@ def _wanted(
         call.vendor, call.arch, kind, problem.m, problem.n, problem.k, problem.batch.size,
         call.compute_units, "rows" if rows else "columns" if columns else "mixed", described, table,
         problem.tail is not None, tuning.has_few_registers(call), tuning.hosted(call),
-        "by address" if problem.out[0] % _ROW else "stored",
+        "stored" if problem.out[0] % _ROW == 0 and aligned(call, spec.Output()) else "by address",
     )  # fmt: skip
 
 
@@ -121,6 +121,42 @@ def _copied(
     return list(copy_launch(call, operand, shape, strides, steps, out=copy)), copy, steps
 
 
+def stepped(
+    problem: Problem, out: spec.Output | spec.Temporary
+) -> tuple[dict[str, spec.Argument], bool, bool]:
+    """Arguments of kernels whose operands are described, and whether columns of `a` and of `b` lie
+    side by side, not rows."""
+    a_t, b_t = problem.a[1] != 1, problem.b[1] != 1
+    args: dict[str, spec.Argument] = {
+        **problem.arguments(out),
+        "ra": problem.a[1] if a_t else problem.a[0],
+        "rb": problem.b[1] if b_t else problem.b[0],
+        "om": problem.out[0],
+    }
+    return args, a_t, b_t
+
+
+def descriptors_of(
+    a_t: object, b_t: object, rows: int, columns: int, k: int, wide: int
+) -> dict[str, spec.Descriptor]:
+    """Of the operands and the result, by the parameters' names.
+
+    Args:
+        a_t, b_t: as of `stepped`.
+        rows, columns, k: of what is fetched at once.
+        wide: columns that are stored at once.
+    """
+    return {
+        "a": spec.Descriptor(("K", "M"), ("ra",), (k, rows))
+        if a_t
+        else spec.Descriptor(("M", "K"), ("ra",), (rows, k)),
+        "b": spec.Descriptor(("N", "K"), ("rb",), (columns, k))
+        if b_t
+        else spec.Descriptor(("K", "N"), ("rb",), (k, columns)),
+        "out": spec.Descriptor(("M", "N"), ("om",), (rows, wide)),
+    }
+
+
 def _common(
     call: spec.Call,
     tile: tuning_matmul.MatmulTile,
@@ -129,13 +165,7 @@ def _common(
     out: spec.Output | spec.Temporary,
 ) -> tuple[dict[str, spec.Argument], dict[str, spec.Constant]]:
     """Arguments and constants of the kernels of `described.py`."""
-    a_t, b_t = problem.a[1] != 1, problem.b[1] != 1
-    args: dict[str, spec.Argument] = {
-        **problem.arguments(out),
-        "ra": problem.a[1] if a_t else problem.a[0],
-        "rb": problem.b[1] if b_t else problem.b[0],
-        "om": problem.out[0],
-    }
+    args, a_t, b_t = stepped(problem, out)
     constants: dict[str, spec.Constant] = {
         "A_T": a_t,
         "B_T": b_t,
@@ -214,16 +244,9 @@ def _launch(
 def _hosted(launch: spec.Launch, tile: tuning_matmul.MatmulTile, *, stored: bool) -> spec.Launch:
     """A launch whose operands come as descriptors, and so does a result that is `stored` by one."""
     known = launch.constants
-    found = {
-        "a": spec.Descriptor(("K", "M"), ("ra",), (tile.k, tile.m))
-        if known["A_T"]
-        else spec.Descriptor(("M", "K"), ("ra",), (tile.m, tile.k)),
-        "b": spec.Descriptor(("N", "K"), ("rb",), (tile.n, tile.k))
-        if known["B_T"]
-        else spec.Descriptor(("K", "N"), ("rb",), (tile.k, tile.n)),
-    }
-    if stored:
-        # as the kernels cut a tile
-        wide = tile.n // known.get("PIECES", 2)  # type: ignore[operator]  # a number
-        found["out"] = spec.Descriptor(("M", "N"), ("om",), (tile.m, wide))
+    # as the kernels cut a tile
+    wide = tile.n // known.get("PIECES", 2)  # type: ignore[operator]  # a number
+    found = descriptors_of(known["A_T"], known["B_T"], tile.m, tile.n, tile.k, wide)
+    if not stored:
+        del found["out"]
     return replace(launch, descriptors=found)

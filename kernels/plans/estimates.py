@@ -60,6 +60,8 @@ _HOST: Final = (4e-6, 4.9e-5, 7.7e-5)
 #: than 128 rows; by addresses instead of descriptors, where the second operand lies by columns; and
 #: by blocks that stay.
 _FOUR_WARPS, _FEW_ROWS, _ADDRESSES, _BY_COLUMNS, _IN_TURN = 0.86, 0.69, 1.13, 0.78, 0.61
+#: The same of products in groups, whatever the tile.
+_IN_GROUPS: Final = 0.9
 #: A choice that does not fit a multiprocessor takes so many times as long: it spills.
 _TOO_LARGE: Final = 3.0
 
@@ -75,7 +77,7 @@ def seconds(wanted: Wanted, tile: MatmulTile, way: str, parts: int) -> float:
         parts: pieces of k; 0: as many as fill the device.
     """
     on = _CHIPS[wanted.vendor, wanted.arch]
-    through = way in ("in turn", "described")
+    through = way in ("in turn", "described", "in groups")
     blocks = wanted.blocks(tile)
     if not parts:
         fills = through or 4 * blocks >= 3 * on.units
@@ -121,6 +123,8 @@ def _reached(wanted: Wanted, tile: MatmulTile, way: str) -> float:
     """The part of the matrix units' rate that a tile reaches."""
     part = min(1.0, 0.35 + 0.65 * (tile.m * tile.n / (128 * 256)) ** 0.384)
     part *= min(1.0, tile.m / 64)
+    if way == "in groups":
+        return _IN_GROUPS
     if tile.m < 128:
         part *= _FEW_ROWS
     if tile.num_warps == 4 and tile.m * tile.n >= 128 * 128:

@@ -8,7 +8,7 @@ from typing import Any
 
 from xtarget import spec
 
-from . import hopper_linear, tuned_matmul, tuning, tuning_matmul
+from . import hopper_linear, hopper_products, tuned_matmul, tuning, tuning_matmul
 from .described import product_launch, ready
 from .layouts import collapse, device_strides, is_huge, widened
 from .matrices import SMALL, TYPES, Problem, headed, problem_of, product_of, tailed
@@ -229,6 +229,7 @@ def multiply(
     total = TYPES.get(dtype, SMALL)[1]
     m, n, batch = problem.m, problem.n, problem.batch.size
     launches, problem, wanted = ready(call, dtype, problem, temporaries)
+    wanted = wanted._replace(alike=problem.dtypes == (view.dtype, view.dtype))
     chosen = tuned_matmul.chosen(call, wanted, problem)
     tile = chosen.tile
     if problem.head is not None:
@@ -239,6 +240,8 @@ def multiply(
         return [*launches, product_launch(call, dtype, tile, problem, out, in_turn=True)]
     if chosen.way == "described":
         return [*launches, product_launch(call, dtype, tile, problem, out, in_turn=False)]
+    if chosen.way == "in groups":
+        return [*launches, hopper_products.by_groups(call, tile, problem, out)]
     if chosen.way == "few" and chosen.parts < 2 and problem.head is None:
         whole = hopper_linear.few(call, dtype, tile, problem, out)
         if whole is not None:

@@ -50,6 +50,14 @@ _MORE: Final = {
         (16, 16, 4, 1, 1), (2, 128, 8, 1, 1), (4, 16, 4, 1, 1), (4, 16, 2, 1, 1),
     ),
 }
+#: The same of products in groups: warps are those that multiply.
+_GROUPS: Final = {
+    "nvidia:sm_90": (
+        (128, 256, 64, 8, 4), (192, 128, 64, 12, 5), (192, 128, 64, 12, 4), (128, 128, 64, 8, 6),
+        (256, 128, 64, 8, 4), (256, 128, 64, 16, 4), (64, 256, 64, 4, 4), (64, 128, 64, 4, 6),
+        (128, 64, 64, 8, 6), (64, 64, 128, 4, 4),
+    ),
+}
 # fmt: on
 _PARTS: Final = (0, 1, 2, 4, 8)
 #: Rows that one tile has all of.
@@ -129,4 +137,10 @@ def _variants(wanted: Wanted) -> list[_Way]:
             parts = (0,) if fills or way in ("in turn", "described") else _PARTS
             parts = tuple(n for n in parts if n * wanted.blocks(tile) <= 4 * wanted.compute_units)
             found += [_Way(*tile, way, one) for one in parts if one * tile.k <= wanted.k]
+    in_groups = (MatmulTile(*one) for one in _GROUPS.get(f"{wanted.vendor}:{wanted.arch}", ()))
+    found += [
+        _Way(*tile, "in groups", 0)
+        for tile in in_groups
+        if allowed(wanted, Choice(tile, "in groups"))
+    ]
     return found

@@ -298,6 +298,7 @@ class Wanted(NamedTuple):
         table: of the choices.
         tail: what follows is done to its tiles; choices for that come first.
         hosted: as of `tuning.hosted`.
+        alike: the result has the operands' type.
         few_registers: as of `tuning.has_few_registers`.
     """
 
@@ -316,6 +317,7 @@ class Wanted(NamedTuple):
     few_registers: bool = False
     hosted: bool = False
     out: str = "stored"
+    alike: bool = False
 
     def blocks(self, tile: MatmulTile) -> int:
         return cdiv(self.m, tile.m) * cdiv(self.n, tile.n) * self.batch
@@ -326,7 +328,8 @@ class Choice(NamedTuple):
 
     Attributes:
         way: `tiles`, a block each; `few`: the same, one tile has all rows; `in turn`: blocks that
-            stay (`described:matmul_in_turn`); `described`: `described:matmul_described`.
+            stay (`described:matmul_in_turn`); `described`: `described:matmul_described`; `in
+            groups`: `hopper_products:matmul_in_groups`, of whose warps four fetch for the others.
         origin: `measured` for the arch, or `default`.
         parts: pieces of k; 0: as many as fill the device.
     """
@@ -358,7 +361,7 @@ def _holds(wanted: Wanted, row: choices.Row) -> bool:
     words = {"operands": wanted.kind, "b": wanted.b, "out": wanted.out}
     if any(row.text.get(name, word) != word for name, word in words.items()):
         return False
-    if row.text.get("way") in ("in turn", "described") and not wanted.described:
+    if not _can(wanted, row.text.get("way", "tiles")):
         return False
     if "descriptors" in row.text and not wanted.hosted:
         return False
@@ -393,12 +396,20 @@ def _may_fold(wanted: Wanted, tile: MatmulTile) -> bool:
     return not folds(wanted.kind, wanted.k) or may_fold(tile)
 
 
+def _can(wanted: Wanted, way: str) -> bool:
+    """Whether the operands are as a way needs them, and so is the result."""
+    if way == "in groups":
+        plain = wanted.alike and not wanted.tail and not folds(wanted.kind, wanted.k)
+        by_engine = wanted.described and wanted.hosted and wanted.out == "stored"
+        return plain and by_engine and wanted.k > 0
+    return wanted.described or way not in ("in turn", "described")
+
+
 def allowed(wanted: Wanted, choice: Choice) -> bool:
     """Whether a choice that was made for other sizes of the same range does for these."""
-    needs_descriptors = choice.way in ("in turn", "described")
     return (
         _may_fold(wanted, choice.tile)
-        and (not needs_descriptors or wanted.described)
+        and _can(wanted, choice.way)
         and (choice.way != "few" or choice.tile.m >= wanted.m)
     )
 

@@ -78,7 +78,7 @@ def test_rows_that_begin_anywhere_are_copied_first() -> None:
 def test_a_k_that_fills_no_step_comes_through_descriptors() -> None:
     assert product(1723, 2942, 2600, "NT") == ["matmul_in_turn"]
     for layout in ("NN", "NT", "TN", "TT"):
-        assert product(1000, 1000, 1000, layout) == ["matmul_described"]
+        assert product(1000, 1000, 1000, layout) in (["matmul_described"], ["matmul_in_groups"])
         assert product(1000, 1000, 1000, layout, aligned=False) == ["matmul"]
         assert product(256, 264, 1000, layout) == ["matmul_described"]
     assert product(320, 320, 1024) == ["matmul"]
@@ -127,9 +127,13 @@ def test_a_measured_tile_fits_shared_memory(library: Any) -> None:
         for table in ("matmul", "matmul with a tail", "matmul of copies"):
             for row in choices.rows(vendor, arch, table):
                 m, n, k, warps, stages = row.config
-                assert all(v & (v - 1) == 0 for v in (m, n, k, warps))
                 size = {"half": 2, "single": 4}[row.text["operands"]]
-                assert (m + n) * k * size * stages <= 227 * 1024
+                stored = 0
+                if row.text.get("way") == "in groups":  # each of them has tiles of its own
+                    m, warps, stored = m // (warps // 4), 4, m * min(n, 64) * size
+                    assert row.config[3] in (4, 8, 12, 16)
+                assert all(v & (v - 1) == 0 for v in (m, n, k, warps))
+                assert (row.config[0] + n) * k * size * stages + stored <= 227 * 1024
 
 
 @pytest.fixture

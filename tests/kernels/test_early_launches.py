@@ -35,6 +35,7 @@ CALLS = [
     ("matmul", matrices(512, 512, 1024), "matmul_described"),
     ("matmul", matrices(2048, 2048, 2048, turned=False), "matmul_in_turn"),
     ("matmul", matrices(2048, 2048, 2048), "matmul_in_turn"),
+    ("matmul", matrices(1536, 1536, 1536), "matmul_in_groups"),
     (
         "linear_int4",
         (

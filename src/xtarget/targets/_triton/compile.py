@@ -186,7 +186,7 @@ def compile_with_triton(
     )
     source = _source_class(fn)(
         fn,
-        signature,
+        _with_layouts(signature) if _is_gluon(fn) else signature,
         constexprs={name: _constant(value, triton) for name, value in request.constants},
         attrs={_path(name, fn.arg_names): [["tt.divisibility", 16]] for name in request.aligned},
     )
@@ -305,9 +305,29 @@ def _mapped(
     return tuple(made)
 
 
+def _is_gluon(fn: Any) -> bool:
+    found: bool = getattr(fn, "is_gluon", lambda: False)()
+    return found
+
+
+def _with_layouts(signature: Mapping[str, TypeText]) -> dict[str, TypeText]:
+    """A kernel's types, of which those of tensor descriptors say how a tile lies in shared memory,
+    as those of Gluon do: in the layout that Gluon has for it."""
+    from triton.experimental.gluon.language import NVMMASharedLayout
+    from triton.language import str_to_ty
+
+    found = dict(signature)
+    for name, type_ in signature.items():
+        if isinstance(type_, str) and type_.startswith(_DESCRIPTOR):
+            tile = str_to_ty(type_, None).block_type
+            layout = NVMMASharedLayout.get_default_for(tile.shape, tile.element_ty)
+            found[name] = f"{type_[:-1]},{layout!r}>"
+    return found
+
+
 def _source_class(fn: Any) -> Any:
     """What Triton compiles: a kernel in its own language, or one in Gluon."""
-    if getattr(fn, "is_gluon", lambda: False)():
+    if _is_gluon(fn):
         from triton.experimental.gluon._runtime import GluonASTSource
 
         return GluonASTSource

@@ -1,0 +1,86 @@
+"""Products by groups of warps on sm_90: which calls have them, what they need, and their results
+where there is such a GPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("triton")
+
+from test_choices import matrix, plan_of, product
+
+import xtarget
+
+LAYOUTS = ("NN", "NT", "TN", "TT")
+SOURCE = "hopper_products:matmul_in_groups"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_these_are_of_arrays_that_the_copy_engine_moves(layout: str) -> None:
+    assert product(1536, 1536, 1536, layout) == ["matmul_in_groups"]
+    assert product(1536, 1536, 1536, layout, "float16") == ["matmul_in_groups"]
+    assert product(1536, 1536, 1536, layout, aligned=False) == ["matmul"]
+    for target in ("nvidia:sm_80", "nvidia:sm_100", "amd:gfx942"):
+        assert product(1536, 1536, 1536, layout, target=target) == ["matmul"]
+    # rows of the result begin anywhere
+    assert product(1536, 1532, 1536, layout)[-1] in ("matmul_described", "matmul_in_turn")
+
+
+def test_a_block_for_each_multiprocessor_makes_the_tiles_in_turn() -> None:
+    for m, n in ((1536, 1536), (3072, 3072)):
+        (launch,) = plan_of("matmul", *[matrix(*s, "N", "bfloat16") for s in ((m, 1536), (1536, n))]
+        ).launches  # fmt: skip
+        known = launch.constants
+        rows = int(str(known["GROUPS"])) * int(str(known["ROWS"]))
+        tiles = -(-m // rows) * -(-n // int(str(known["BLOCK_N"])))
+        assert launch.source == SOURCE
+        assert launch.grid == (min(132, tiles), 1, 1)
+        assert set(launch.descriptors) == {"a", "b", "out"}
+
+
+def test_a_product_that_a_later_launch_rounds_is_not_made_so() -> None:
+    types = [matrix(1536, 1536, "N", "bfloat16")] * 3
+    assert SOURCE not in [one.source for one in plan_of("addmm", *types).launches]
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_tiles_stay_in_registers_and_shared_memory(layout: str) -> None:
+    a, b = (np.empty((1536, 1536), np.float16) for _ in range(2))
+    a, b = (x.T if t == "T" else x for x, t in zip((a, b), layout, strict=True))
+    (made,) = xtarget.compile("matmul", a, b, target="nvidia:sm_90")
+    assert made.entry == "matmul_in_groups"
+    assert made.resources.local_bytes == 0
+    assert made.shared_bytes <= 227 * 1024
+    assert made.early
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(1536, 1536, 1536), (600, 4096, 136), (1208, 3712, 1104)]
+)
+def test_results(device: str, m: int, n: int, k: int, layout: str, dtype: str) -> None:
+    """Tiles that share rows or columns with others, a K that fills no step, and nothing written
+    beside the result."""
+    if not device.startswith("nvidia"):
+        pytest.skip("a kernel of NVIDIA's sm_90")
+    torch = pytest.importorskip("torch")
+    kind = getattr(torch, dtype)
+
+    def made(rows: int, columns: int, t: str) -> Any:
+        shape = (columns, rows) if t == "T" else (rows, columns)
+        x = torch.randn(*shape, device="cuda", dtype=kind)
+        return x.T if t == "T" else x
+
+    a, b = made(m, k, layout[0]), made(k, n, layout[1])
+    wide = torch.full((m, n + 8), 7.0, device="cuda", dtype=kind)
+    xtarget.run("matmul", a, b, out=wide[:, :n])
+    exact = a.double() @ b.double()
+    error = float((wide[:, :n].double() - exact).norm() / exact.norm())
+    assert error < (4e-3 if dtype == "bfloat16" else 1e-3)
+    assert bool((wide[:, n:] == 7).all())
+    assert torch.equal(wide[:, :n], xtarget.run("matmul", a, b))
