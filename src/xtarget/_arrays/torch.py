@@ -274,7 +274,8 @@ def _check_tracing() -> None:
         if key is not None and torch._C._get_dispatch_mode(key) is not None:
             raise ArgumentError(
                 "torch is tracing (make_fx, export, torch.compile or FakeTensorMode) and does not "
-                "see kernels that xtarget runs. Call xtarget.run outside of the traced function."
+                "see kernels that xtarget runs. Call torch.ops.xtarget (import xtarget.torch), "
+                "which it sees, or xtarget.run outside of the traced function."
             )
 
 
@@ -287,7 +288,8 @@ def _wrapper(array: Any) -> ArgumentError | None:
     if cls.__name__ in ("FakeTensor", "FunctionalTensor"):
         return ArgumentError(
             f"a {cls.__name__} has no memory: torch is tracing (torch.compile, export, make_fx). "
-            "Call xtarget.run outside of the traced function, or with torch.compiler.disable."
+            "Call torch.ops.xtarget (import xtarget.torch), which is traced, or xtarget.run "
+            "outside of the traced function, or with torch.compiler.disable."
         )
     return ArgumentError(
         f"a {cls.__name__} stands for other tensors and has no memory of its own that a kernel "
@@ -367,8 +369,9 @@ def _check(array: Any) -> None:
     if array.requires_grad and _is_grad_enabled():
         raise ArgumentError(
             "a tensor that requires grad cannot be passed to a kernel while torch records "
-            "gradients: kernels have no backward pass, so that its gradient would be lost. Pass "
-            ".detach() of it, or call xtarget.run within torch.no_grad(), if that is meant."
+            "gradients: xtarget.run has no backward pass, so that its gradient would be lost. Call "
+            "torch.ops.xtarget (import xtarget.torch), which has gradients; or pass .detach() of "
+            "it, or call xtarget.run within torch.no_grad(), if that is meant."
         )
     if forward_ad._current_level >= 0 and forward_ad.unpack_dual(array).tangent is not None:
         raise ArgumentError(

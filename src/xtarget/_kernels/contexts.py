@@ -21,10 +21,21 @@ from .._values.symbols import SymInt
 from .._values.types import DTYPES, Constant
 from ..spec import ArrayType
 
-__all__ = ["Context", "Questions", "Rule", "dtype_of", "formula", "integer", "is_formula"]
+__all__ = [
+    "Context",
+    "Heuristic",
+    "Questions",
+    "Rule",
+    "dtype_of",
+    "formula",
+    "integer",
+    "is_formula",
+]
 
 #: What a size, an output or a grid is computed from.
 Rule: TypeAlias = Callable[[Any], Any]
+#: One of Triton's: asked with the call, and with what was given for its parameter, if anything.
+Heuristic: TypeAlias = Callable[..., Any]
 #: What formulas may call.
 _FUNCTIONS: Final = {
     "__builtins__": {},

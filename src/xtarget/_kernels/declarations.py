@@ -25,7 +25,7 @@ from .._values.authoring import (
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DtypeConstant
 from .._values.value_classes import value_class
-from .contexts import Rule, formula
+from .contexts import Heuristic, Rule, formula
 
 __all__ = ["Declaration", "Parameters", "constant_of", "place_of", "place_of_function"]
 
@@ -60,6 +60,7 @@ class Declaration:
         kinds: what the annotation of a number says: int, float or bool.
         steps: the dimensions of arrays whose strides are parameters.
         strided: all of them, and the outputs.
+        decided: flags whose value Triton's heuristics find from what the caller gives.
         grid: of the only launch; None: the function gives the launches.
     """
 
@@ -85,6 +86,7 @@ class Declaration:
     key: tuple[str, ...] = ()
     prune: Callable[..., Any] | None = None
     solved: Mapping[str, Rule] = field(default_factory=dict)
+    decided: Mapping[str, Heuristic] = field(default_factory=dict)
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ from ..spec import (
 )
 from . import configs
 from .checks import is_constant
-from .contexts import formula, integer
+from .contexts import Heuristic, formula, integer
 from .declarations import Declaration, Parameters, constant_of, place_of, place_of_function
 from .declared_inputs import Inputs
 from .descriptors import Described, Descriptors
@@ -111,6 +111,9 @@ class _Planning:
             rules[name] = partial(ask.size, f"size {name!r}", size)
         for name, value in d.constants.items():
             rules[name] = partial(self._constant, name, value)
+        for name, heuristic in d.decided.items():
+            flag = self._context.__dict__.pop(name)
+            rules[name] = partial(self._constant, name, partial(_decided, heuristic, flag))
         for part, made in (("output", d.outputs), ("workspace", d.workspaces)):
             for index, (name, out) in enumerate(made.items()):
                 rules[name] = partial(self._layout, part, index, name, out)
@@ -433,6 +436,10 @@ class _Planning:
         dtypes = [array.dtype for array in self._inputs.arrays.values() if array is not None]
         default = float(default) if d.kinds.get(name) is float else default
         return Scalar(default, natural_scalar(default, dtypes))
+
+
+def _decided(heuristic: Heuristic, flag: Any, context: Any) -> Any:
+    return heuristic(context, flag)
 
 
 class _Named:

@@ -8,7 +8,7 @@ from typing import Any
 from .._values.authoring import REQUIRED, ArrayRule, Out, StrideRule
 from .._values.errors import ArgumentError, XTargetError
 from .configs import configs_of
-from .contexts import Rule, formula, is_formula
+from .contexts import Heuristic, Rule, formula, is_formula
 from .declarations import (
     Declaration,
     Parameters,
@@ -27,7 +27,11 @@ __all__ = ["declare"]
 
 
 def declare(
-    kernel: str, fn: Any, parameters: Parameters | None, given: Mapping[str, Any]
+    kernel: str,
+    fn: Any,
+    parameters: Parameters | None,
+    given: Mapping[str, Any],
+    decided: Mapping[str, Heuristic],
 ) -> Declaration:
     """Find out what each parameter is.
 
@@ -35,6 +39,7 @@ def declare(
         fn: the function, to say where it stands.
         parameters: None: it is not a Triton function, and gives the launches.
         given: the arguments of `@xtarget.kernel`, checked for their forms.
+        decided: heuristics of its flags.
 
     Raises:
         XTargetError: something is not a parameter, has two parts, or does not fit.
@@ -56,13 +61,14 @@ def declare(
                     f"of {word} too. Say it once."
                 )
             goal[name] = rule
-    sizes = rules_of(kernel, "size", given["sizes"])
+    named_sizes: Mapping[str, Any] = given["sizes"]
+    strides = {n: r for n, r in {**said, **named_sizes}.items() if isinstance(r, StrideRule)}
+    sizes = rules_of(kernel, "size", {n: r for n, r in named_sizes.items() if n not in strides})
     steps: dict[str, frozenset[int]] = {}
-    for name, rule in said.items():
-        if isinstance(rule, StrideRule):
-            _check_stride(kernel, fn, name, rule, {**arrays, **outputs})
-            sizes[name] = _stride(rule)
-            steps[rule.array] = steps.get(rule.array, frozenset()) | {rule.axis}
+    for name, stride in strides.items():
+        _check_stride(kernel, fn, name, stride, {**arrays, **outputs})
+        sizes[name] = _stride(stride)
+        steps[stride.array] = steps.get(stride.array, frozenset()) | {stride.axis}
     configs = configs_of(kernel, given["configs"])
     constants = {
         name: formula(f"constant {name!r}", value)
@@ -119,6 +125,7 @@ def declare(
         key=tuple(given["key"]),
         prune=given["prune"],
         solved={name: rule for name, (_, rule) in solved.items()},
+        decided=decided,
     )
     _check(declaration, fn, parameters)
     return declaration

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from .._values.authoring import ArrayRule, Out
+from .._values.authoring import ArrayRule, Out, StrideRule
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DTYPES, Constant, KernelSource
 from ..spec import KernelSpec
@@ -19,7 +19,7 @@ from .declarations import Parameters
 from .declared_plans import CONFIG, planned
 from .declaring import declare
 from .descriptors import described
-from .triton_wrappers import name_of, unwrapped
+from .triton_wrappers import name_of, over_constants, unwrapped
 
 __all__ = ["kernel"]
 
@@ -36,7 +36,7 @@ def kernel(
     updates: Sequence[str] = (),
     complete: bool = False,
     scalars: Sequence[str] | Mapping[str, Any] = (),
-    sizes: Mapping[str, Rule | str] | None = None,
+    sizes: Mapping[str, Rule | str | StrideRule] | None = None,
     constants: Mapping[str, Constant | Rule] | None = None,
     flags: Mapping[str, Any] | None = None,
     workspaces: Mapping[str, str | Rule | Out | ArrayRule] | None = None,
@@ -84,8 +84,8 @@ def kernel(
             a device that copies.
         scalars: numbers that the caller gives, perhaps with defaults. What is named nowhere and is
             no `tl.constexpr` is one too; the function's defaults count.
-        sizes: integer parameters computed from the call (`lambda c: c.x.size`; strides, in
-            elements, are `c.x.strides`).
+        sizes: integer parameters computed from the call (`lambda c: c.x.size`), or strides of an
+            array (`Stride["x", 0]`), in elements.
         constants: `tl.constexpr` parameters: values, or rules. Text is a formula where it calls
             one of those that formulas may call (`"next_power_of_2(N)"`).
         flags: `tl.constexpr` parameters that the caller gives by keyword, with their defaults: a
@@ -152,11 +152,10 @@ def kernel(
         own_name: str = name or name_of(function)
         fn, wrapped = unwrapped(own_name, function)
         _check_function(own_name, fn, grid)
-        own = {
-            **given,
-            **wrapped,
-            "constants": {**wrapped.get("constants", {}), **given["constants"]},
-        }
+        heuristics = wrapped.pop("heuristics", {})
+        decided = {name: rule for name, rule in heuristics.items() if name in given["flags"]}
+        rest = {name: rule for name, rule in heuristics.items() if name not in decided}
+        own = {**given, **wrapped, "constants": over_constants(rest, given["constants"])}
         check_declared(
             own_name,
             own,
@@ -170,10 +169,10 @@ def kernel(
             functions={"reference": reference, "examples": examples, "prune": own["prune"]},
         )
         parameters = Parameters.of(own_name, fn) if hasattr(fn, "arg_names") else None
-        declaration = declare(own_name, fn, parameters, own)
+        declaration = declare(own_name, fn, parameters, own, decided)
         sources = _Sources(own_name, fn)
         hooks = [one.pre_hook for one in declaration.configs if one.pre_hook is not None]
-        rules = (*_rules(own), *hooks, declaration)
+        rules = (*_rules(own), *decided.values(), *hooks, declaration)
         names = list(declaration.outputs)
         spec = KernelSpec(
             name=own_name,

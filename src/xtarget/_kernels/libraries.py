@@ -478,10 +478,13 @@ def find(name: str) -> RegisteredKernel:
         UnknownKernelError: there is none; the message suggests near ones.
     """
     if not isinstance(name, str):
-        raise UnknownKernelError(
-            f"a kernel is given by its name, not by {shortened(name)}. Register a function with "
-            "@xtarget.kernel and pass its name."
-        )
+        names = names_of(name)
+        way = "Register a function with @xtarget.kernel and pass its name."
+        if len(names) == 1:
+            way = f"This one is {names[0]!r}: pass that, or call what xtarget.get of it gives."
+        elif names:
+            way = f"It is registered as {', '.join(map(repr, names))}: pass one of these."
+        raise UnknownKernelError(f"a kernel is given by its name, not by {shortened(name)}. {way}")
     kernel = _named(name)
     if kernel is None or not _ready:
         _load_own()

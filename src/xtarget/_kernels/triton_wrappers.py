@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from .._values.errors import XTargetError
+from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DTYPES
 from ..spec import ArrayType
-from .contexts import Context, dtype_of
+from .contexts import Context, Heuristic, dtype_of, formula, is_formula
 
-__all__ = ["Tensor", "name_of", "unwrapped"]
+__all__ = ["Tensor", "name_of", "over_constants", "unwrapped"]
 
 
 def unwrapped(kernel: str, function: Any) -> tuple[Any, dict[str, Any]]:
@@ -28,8 +28,8 @@ def unwrapped(kernel: str, function: Any) -> tuple[Any, dict[str, Any]]:
             said["configs"], said["key"] = tuple(fn.configs), tuple(fn.keys)
             said["prune"] = _pruning(fn)
         elif isinstance(getattr(fn, "values", None), Mapping):
-            rules = {name: _heuristic(rule) for name, rule in fn.values.items()}
-            said["constants"] = {**rules, **said.get("constants", {})}
+            rules = {name: _heuristic(name, rule) for name, rule in fn.values.items()}
+            said["heuristics"] = {**rules, **said.get("heuristics", {})}
         elif type(fn).__name__ == "InterpretedFunction":
             raise XTargetError(
                 f"{kernel} cannot be compiled: TRITON_INTERPRET is set, so Triton made a Python "
@@ -73,25 +73,55 @@ def _pruning(fn: Any) -> Callable[[list[Any], Any], list[Any]] | None:
     return prune
 
 
+def over_constants(
+    heuristics: Mapping[str, Heuristic], constants: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Constants as they are with heuristics, which decide last and see what was given."""
+    decided = dict(constants)
+    for name, heuristic in heuristics.items():
+        if name in constants:
+            decided[name] = _over(heuristic, f"constant {name!r}", constants[name])
+        else:
+            decided[name] = heuristic
+    return decided
+
+
+def _over(heuristic: Heuristic, part: str, given: Any) -> Callable[[Any], Any]:
+    rule = formula(part, given) if isinstance(given, str) and is_formula(given) else given
+
+    def ask(context: Any) -> Any:
+        return heuristic(context, rule(context) if callable(rule) else rule)
+
+    return ask
+
+
 def _estimate(model: Callable[..., Any], arguments: Mapping[str, Any], config: Any) -> Any:
     return model(**{**arguments, **config.all_kwargs()})
 
 
-def _heuristic(rule: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def ask(context: Any) -> Any:
-        return rule(_Arguments(context))
+def _heuristic(name: str, rule: Callable[[Any], Any]) -> Heuristic:
+    def ask(context: Any, *given: Any) -> Any:
+        return rule(_Arguments(context, name, given))
 
     return ask
 
 
 class _Arguments(Mapping[str, Any]):
-    """The call as Triton's heuristics see it: arguments by name."""
+    """The call as Triton's heuristics see it: arguments by name.
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    `given` is what was given for `decided`, the parameter that is decided: one value or none.
+    """
+
+    def __init__(self, context: Context, decided: str = "", given: tuple[Any, ...] = ()) -> None:
+        self._context, self._decided, self._given = context, decided, given
 
     def __getitem__(self, name: str) -> Any:
-        value = self._context[name]
+        if name == self._decided and not self._given:
+            raise ArgumentError(
+                f"the heuristic of {name!r} asks for {name} itself, which nothing gives. Name "
+                f"{name} in flags= of @xtarget.kernel, for the caller to give, or in constants="
+            )
+        value = self._given[0] if name == self._decided else self._context[name]
         return Tensor(value) if isinstance(value, ArrayType) else value
 
     def __iter__(self) -> Iterator[str]:
