@@ -40,8 +40,12 @@ static int read_array(const xtarget_kernel *kernel, const xtarget_tensor *tensor
 
 static int read_arguments(const xtarget_kernel *kernel, const xtarget_argument *arguments,
                           size_t count, struct xt_given *given) {
-  if (count > XT_MOST_ARGUMENTS || (count && !arguments))
-    return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d arguments.", XT_MOST_ARGUMENTS);
+  if (count > XT_MOST_ARGUMENTS)
+    return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d arguments, not %zu.", XT_MOST_ARGUMENTS,
+                   count);
+  if (count && !arguments)
+    return xt_fail(XTARGET_BAD_ARGUMENT, "the address of the call's arguments is NULL, and there are "
+                   "%zu.", count);
   given->count = count;
   for (size_t i = 0; i < count; i++) {
     const xtarget_argument *argument = &arguments[i];
@@ -61,9 +65,12 @@ static int read_arguments(const xtarget_kernel *kernel, const xtarget_argument *
 
 static int read_outputs(const xtarget_kernel *kernel, const xtarget_tensor *outputs, size_t count,
                         struct xt_given *given) {
-  if (count > XT_MOST_ARGUMENTS || (count && !outputs))
-    return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d outputs, each a tensor; they come "
-                   "after the arguments.", XT_MOST_ARGUMENTS);
+  if (count > XT_MOST_ARGUMENTS)
+    return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d outputs, not %zu.", XT_MOST_ARGUMENTS,
+                   count);
+  if (count && !outputs)
+    return xt_fail(XTARGET_BAD_ARGUMENT, "a call needs a tensor for each output; they come after the "
+                   "arguments.");
   given->output_count = count;
   for (size_t i = 0; i < count; i++) {
     if (!read_array(kernel, &outputs[i], "", 1, &given->outputs[i])) continue;
