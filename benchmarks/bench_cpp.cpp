@@ -49,6 +49,28 @@ double measured(const std::function<void()> &call, const std::function<void()> &
   return best;
 }
 
+// The calls in turns, so that a clock that changes is the same for all: least and median times, and the
+// median of each turn's ratio to the first.
+void in_turns(const std::vector<std::pair<const char *, std::function<void()>>> &rows, const std::function<void()> &wait) {
+  std::vector<std::vector<double>> times(rows.size()), ratios(rows.size());
+  auto middle = [](std::vector<double> of) {
+    std::nth_element(of.begin(), of.begin() + of.size() / 2, of.end());
+    return of[of.size() / 2];
+  };
+  for (int turn = 0; turn < 5 * ROUNDS; turn++)
+    for (std::size_t row = 0; row < rows.size(); row++) {
+      auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < CALLS; i++) rows[row].second();
+      std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
+      times[row].push_back(spent.count() / CALLS);
+      ratios[row].push_back(times[row].back() / times[0].back());
+      wait();
+    }
+  for (std::size_t row = 0; row < rows.size(); row++)
+    std::printf("  %-22s  least %.2f, median %.2f us  %.2f x\n", rows[row].first,
+                *std::min_element(times[row].begin(), times[row].end()), middle(times[row]), middle(ratios[row]));
+}
+
 template <class F>
 F symbol(void *library, const char *name) {
   auto found = reinterpret_cast<F>(dlsym(library, name));
@@ -202,37 +224,26 @@ int main(int count, char **words) try {
   auto tensors = [&] { relu(stream, a, b); };
   auto fresh = [&] { relu(stream, xt::Tensor{x.data(), xt::f32, {N}}, xt::Tensor{y.data(), xt::f32, {N}}); };
   auto dlpack = [&] { relu(stream, &in, &out); };
-  auto rows = [&](double floor) {
-    auto row = [&](const char *name, const std::function<void()> &call) {
-      double spent = measured(call, wait);
-      std::printf("%-24s  %7.2f us", name, spent);
-      std::printf(floor > 0 ? "  %.2f x\n" : "\n", spent / floor);
-    };
-    row("relu(xt::Tensor)", tensors);
-    row("the same, made anew", fresh);
-    row("relu(DLTensor *)", dlpack);
-  };
-  for (int again = 0; again < 2; again++) {
-    if (count != 7) {
-      rows(0);
-      continue;
-    }
+  using Row = std::pair<const char *, std::function<void()>>;
+  std::vector<Row> rows{{"relu(xt::Tensor)", tensors}, {"the same, made anew", fresh}, {"relu(DLTensor *)", dlpack}};
+  if (count != 7) {
+    in_turns(rows, wait);
+  } else {
     Contexts contexts;
     void *popped = nullptr;
     succeeds(contexts.push(context), "cuCtxPushCurrent");
     Bare bare(contexts, words + 3, x.data(), y.data());
-    double floor = measured([&] { bare(stream); }, wait);
-    std::printf("the context is the thread's: cuLaunchKernel alone %.2f us\n", floor);
-    rows(floor);
+    std::printf("the context is the thread's\n");
+    rows.insert(rows.begin(), {"cuLaunchKernel alone", [&] { bare(stream); }});
+    in_turns(rows, wait);
     succeeds(contexts.pop(&popped), "cuCtxPopCurrent");
-    auto entered = [&] {
-      contexts.push(context);
-      bare(stream);
-      contexts.pop(&popped);
-    };
-    floor = measured(entered, wait);
-    std::printf("the thread has none: cuCtxPushCurrent, cuLaunchKernel, cuCtxPopCurrent %.2f us\n", floor);
-    rows(floor);
+    std::printf("the thread has none: the first pushes and pops it\n");
+    rows[0] = {"push, launch, pop", [&] {
+                 contexts.push(context);
+                 bare(stream);
+                 contexts.pop(&popped);
+               }};
+    in_turns(rows, wait);
   }
   long wrong = threads_at_once(device, bundle, 4);
   std::printf("4 threads: %ld elements wrong\n", wrong);

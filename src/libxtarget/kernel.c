@@ -1,6 +1,6 @@
 /* Taking a kernel from a bundle. */
 #define _POSIX_C_SOURCE 200809L
-#include "kernel.h"
+#include "known.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -258,6 +258,7 @@ static xtarget_kernel *kernel_new(xtarget_bundle *bundle, xtarget_device *device
 
 void xtarget_kernel_release(xtarget_kernel *kernel) {
   if (!kernel) return;
+  xt_known_drop(kernel);
   drop_offers(atomic_load(&kernel->first));
   xtarget_device_close(kernel->device);
   xtarget_bundle_close(kernel->bundle);

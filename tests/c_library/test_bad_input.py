@@ -40,10 +40,15 @@ def device(library: Library) -> Iterator[Device]:
     made.close()
 
 
-@pytest.fixture
-def relu(library: Library, device: Device, path: Path) -> Iterator[Kernel]:
+@pytest.fixture(params=["first", "again"])
+def relu(
+    library: Library, device: Device, path: Path, request: pytest.FixtureRequest
+) -> Iterator[Kernel]:
+    """`again`: a right call of the same lengths was served before."""
     bundle = library.open(path)
     made = Kernel(device, bundle, "relu", "float32")
+    if request.param == "again":
+        made(np.arange(-4, 4, dtype="float32"))
     yield made
     made.release()
     library.close(bundle)
