@@ -1,7 +1,12 @@
 // What a call from C++ costs, and threads that call at once: see bench_cpp.py.
 //
-//   bench_cpp BUNDLE DRIVER [CUBIN ENTRY THREADS PARAMETERS]     DRIVER: cuda or opencl
+//   bench_cpp BUNDLE DRIVER [CUBIN ENTRY THREADS PARAMETERS]
+//     DRIVER: cuda, cuda-own (in a context that this program makes), or opencl
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -44,6 +49,28 @@ double measured(const std::function<void()> &call, const std::function<void()> &
   return best;
 }
 
+// The calls in turns, so that a clock that changes is the same for all: least and median times, and the
+// median of each turn's ratio to the first.
+void in_turns(const std::vector<std::pair<const char *, std::function<void()>>> &rows, const std::function<void()> &wait) {
+  std::vector<std::vector<double>> times(rows.size()), ratios(rows.size());
+  auto middle = [](std::vector<double> of) {
+    std::nth_element(of.begin(), of.begin() + of.size() / 2, of.end());
+    return of[of.size() / 2];
+  };
+  for (int turn = 0; turn < 5 * ROUNDS; turn++)
+    for (std::size_t row = 0; row < rows.size(); row++) {
+      auto start = std::chrono::steady_clock::now();
+      for (int i = 0; i < CALLS; i++) rows[row].second();
+      std::chrono::duration<double, std::micro> spent = std::chrono::steady_clock::now() - start;
+      times[row].push_back(spent.count() / CALLS);
+      ratios[row].push_back(times[row].back() / times[0].back());
+      wait();
+    }
+  for (std::size_t row = 0; row < rows.size(); row++)
+    std::printf("  %-22s  least %.2f, median %.2f us  %.2f x\n", rows[row].first,
+                *std::min_element(times[row].begin(), times[row].end()), middle(times[row]), middle(ratios[row]));
+}
+
 template <class F>
 F symbol(void *library, const char *name) {
   auto found = reinterpret_cast<F>(dlsym(library, name));
@@ -51,26 +78,56 @@ F symbol(void *library, const char *name) {
   return found;
 }
 
-// cuLaunchKernel of the same binary: what the driver alone takes.
+void *opened(const char *name) {
+  void *library = dlopen(name, RTLD_NOW);
+  if (!library) throw std::runtime_error(dlerror());
+  return library;
+}
+
+void succeeds(int code, const char *what) {
+  if (code) throw std::runtime_error(std::string(what) + " gives " + std::to_string(code));
+}
+
+// What the driver has for contexts.
+struct Contexts {
+  void *cuda = opened("libcuda.so.1");
+  int (*push)(void *) = symbol<int (*)(void *)>(cuda, "cuCtxPushCurrent_v2");
+  int (*pop)(void **) = symbol<int (*)(void **)>(cuda, "cuCtxPopCurrent_v2");
+
+  void *primary() const {
+    void *context = nullptr;
+    succeeds(symbol<int (*)(unsigned)>(cuda, "cuInit")(0), "cuInit");
+    succeeds(symbol<int (*)(void **, int)>(cuda, "cuDevicePrimaryCtxRetain")(&context, 0), "cuDevicePrimaryCtxRetain");
+    return context;
+  }
+  // One of the program's own, which is no thread's current one.
+  void *made() const {
+    void *context = nullptr;
+    succeeds(symbol<int (*)(unsigned)>(cuda, "cuInit")(0), "cuInit");
+    succeeds(symbol<int (*)(void **, unsigned, int)>(cuda, "cuCtxCreate_v2")(&context, 0, 0), "cuCtxCreate");
+    void *popped = nullptr;
+    succeeds(pop(&popped), "cuCtxPopCurrent");
+    return context;
+  }
+};
+
+// cuLaunchKernel of the same binary: what the driver alone takes. The context is current meanwhile.
 class Bare {
  public:
-  Bare(char **words, void *x, void *y) : x_(x), y_(y), threads_(std::atoi(words[2])), count_(std::atoi(words[3])) {
+  Bare(const Contexts &driver, char **words, void *x, void *y)
+      : x_(x), y_(y), threads_(std::atoi(words[2])), count_(std::atoi(words[3])) {
     std::ifstream file(words[0], std::ios::binary);
     std::vector<char> image((std::istreambuf_iterator<char>(file)), {});
-    void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *module = nullptr, *context = nullptr;
-    if (symbol<int (*)(void **, int)>(cuda, "cuDevicePrimaryCtxRetain")(&context, 0) ||
-        symbol<int (*)(void *)>(cuda, "cuCtxSetCurrent")(context))
-      throw std::runtime_error("there is no context");
-    if (symbol<int (*)(void **, const void *)>(cuda, "cuModuleLoadData")(&module, image.data()) ||
-        symbol<int (*)(void **, void *, const char *)>(cuda, "cuModuleGetFunction")(&function_, module, words[1]))
-      throw std::runtime_error("the cubin cannot be loaded");
-    launch_ = symbol<Launch>(cuda, "cuLaunchKernel");
+    void *module = nullptr;
+    succeeds(symbol<int (*)(void **, const void *)>(driver.cuda, "cuModuleLoadData")(&module, image.data()), "loading");
+    succeeds(symbol<int (*)(void **, void *, const char *)>(driver.cuda, "cuModuleGetFunction")(&function_, module, words[1]),
+             words[1]);
+    launch_ = symbol<Launch>(driver.cuda, "cuLaunchKernel");
   }
   void operator()(void *stream) {
     void *values[16] = {&x_, &y_, &n_};
     for (int i = 3; i < count_; i++) values[i] = &null_;
-    if (launch_(function_, N / 1024, 1, 1, threads_, 1, 1, 0, stream, values, nullptr))
-      throw std::runtime_error("cuLaunchKernel failed");
+    succeeds(launch_(function_, N / 1024, 1, 1, threads_, 1, 1, 0, stream, values, nullptr), "cuLaunchKernel");
   }
 
  private:
@@ -80,6 +137,31 @@ class Bare {
   void *function_ = nullptr, *x_, *y_, *null_ = nullptr;
   int n_ = N, threads_, count_;
 };
+
+// Opening the bundle: of its path, of a mapping, with all of it read and compared.
+void openings(const char *path) {
+  std::printf("open and close            %7.2f us\n", measured([&] { xt::Bundle{path}; }, [] {}));
+  auto opened_in = [](const void *bytes, std::size_t size) {
+    xtarget_bundle *bundle = nullptr;
+    xt::check(xtarget_bundle_open_memory(bytes, size, nullptr, &bundle));
+    xtarget_bundle_close(bundle);
+  };
+  auto mapped = [&] {
+    int file = open(path, O_RDONLY);
+    struct stat about {};
+    if (file < 0 || fstat(file, &about)) throw std::runtime_error(path);
+    void *bytes = mmap(nullptr, about.st_size, PROT_READ, MAP_PRIVATE, file, 0);
+    close(file);
+    if (bytes == MAP_FAILED) throw std::runtime_error(path);
+    opened_in(bytes, about.st_size);
+    munmap(bytes, about.st_size);
+  };
+  std::printf("map, open, close, unmap   %7.2f us\n", measured(mapped, [] {}));
+  auto start = std::chrono::steady_clock::now();
+  xt::Bundle{path}.verify();
+  std::chrono::duration<double, std::milli> spent = std::chrono::steady_clock::now() - start;
+  std::printf("open and verify all of it %7.2f ms\n", spent.count());
+}
 
 // Every thread calls kernels of all of them on arrays of its own. Gives how many elements are wrong.
 long threads_at_once(const xt::Device &device, const xt::Bundle &bundle, int count) {
@@ -124,10 +206,11 @@ long threads_at_once(const xt::Device &device, const xt::Bundle &bundle, int cou
 
 int main(int count, char **words) try {
   if (count != 3 && count != 7) return 2;
-  const bool cuda = !std::strcmp(words[2], "cuda");
-  auto opening = [&] { xt::Bundle{words[1]}; };
-  std::printf("open and close            %7.2f us\n", measured(opening, [] {}));
-  xt::Device device{cuda ? xt::cuda : xt::opencl};
+  const std::string driver = words[2];
+  const bool cuda = driver != "opencl";
+  openings(words[1]);
+  void *context = driver == "cuda-own" ? Contexts().made() : driver == "cuda" ? Contexts().primary() : nullptr;
+  xt::Device device = driver == "cuda-own" ? xt::Device{xt::cuda, context} : xt::Device{cuda ? xt::cuda : xt::opencl};
   xt::Bundle bundle{words[1]};
   auto relu = bundle.kernel(device, "relu", xt::f32);
   void *stream = device.stream();
@@ -141,21 +224,26 @@ int main(int count, char **words) try {
   auto tensors = [&] { relu(stream, a, b); };
   auto fresh = [&] { relu(stream, xt::Tensor{x.data(), xt::f32, {N}}, xt::Tensor{y.data(), xt::f32, {N}}); };
   auto dlpack = [&] { relu(stream, &in, &out); };
-  for (int again = 0; again < 2; again++) {
-    double floor = 0;
-    if (count == 7) {
-      Bare bare(words + 3, x.data(), y.data());
-      floor = measured([&] { bare(stream); }, wait);
-      std::printf("cuLaunchKernel alone      %7.2f us\n", floor);
-    }
-    auto row = [&](const char *name, const std::function<void()> &call) {
-      double spent = measured(call, wait);
-      std::printf("%-24s  %7.2f us", name, spent);
-      std::printf(floor > 0 ? "  %.2f x\n" : "\n", spent / floor);
-    };
-    row("relu(xt::Tensor)", tensors);
-    row("the same, made anew", fresh);
-    row("relu(DLTensor *)", dlpack);
+  using Row = std::pair<const char *, std::function<void()>>;
+  std::vector<Row> rows{{"relu(xt::Tensor)", tensors}, {"the same, made anew", fresh}, {"relu(DLTensor *)", dlpack}};
+  if (count != 7) {
+    in_turns(rows, wait);
+  } else {
+    Contexts contexts;
+    void *popped = nullptr;
+    succeeds(contexts.push(context), "cuCtxPushCurrent");
+    Bare bare(contexts, words + 3, x.data(), y.data());
+    std::printf("the context is the thread's\n");
+    rows.insert(rows.begin(), {"cuLaunchKernel alone", [&] { bare(stream); }});
+    in_turns(rows, wait);
+    succeeds(contexts.pop(&popped), "cuCtxPopCurrent");
+    std::printf("the thread has none: the first pushes and pops it\n");
+    rows[0] = {"push, launch, pop", [&] {
+                 contexts.push(context);
+                 bare(stream);
+                 contexts.pop(&popped);
+               }};
+    in_turns(rows, wait);
   }
   long wrong = threads_at_once(device, bundle, 4);
   std::printf("4 threads: %ld elements wrong\n", wrong);

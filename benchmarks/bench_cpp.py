@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a call from C++ (libxtarget) costs beside the driver's own launch of the same binary.
 
-    python benchmarks/bench_cpp.py [--driver cuda|opencl] [--built FOLDER]
+    python benchmarks/bench_cpp.py [--driver cuda|cuda-own|opencl] [--built FOLDER]
 
 Builds a bundle of relu, add and softmax for the device, libxtarget and bench_cpp.cpp; `--built`
 names a folder where the last two are already (libxtarget.so, bench_cpp), for machines without
@@ -44,7 +44,7 @@ def command(*words: object) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--driver", choices=["cuda", "opencl"], default="opencl")
+    parser.add_argument("--driver", choices=["cuda", "cuda-own", "opencl"], default="opencl")
     parser.add_argument("--built", type=Path)
     given = parser.parse_args()
     folder = given.built or Path(tempfile.mkdtemp(prefix="xtarget-cpp-"))
@@ -53,7 +53,7 @@ def main() -> None:
     scratch = Path(tempfile.mkdtemp(prefix="xtarget-cpp-"))
     bundle, words = scratch / "kernels.xtb", []
     target = "cpu"
-    if given.driver == "cuda":
+    if given.driver != "opencl":
         target = str(next(d.target for d in xtarget.devices() if d.target.vendor == "nvidia"))
         command("compile", "relu", "--target", target, "--shape", "4096", "-o", scratch)
         (cubin,), (facts,) = scratch.glob("*.cubin"), scratch.glob("*.json")

@@ -1,10 +1,12 @@
 """How long the text of a kernel takes that has a template: of each operator, in this process.
 
-A text is what the route `template` gives the driver: the kernel's own text is read, its steps are
-found, and the template's holes are filled. The median of some turns, each anew; what other kernels
-share (files that were read before) is there.
+A text is what the route `template` gives the driver; from the request to the artifact, by thread
+time, the least of some turns. Three ways: `anew`: the kernel's own text is read, its steps are
+found, and holes are filled; `prepared`: the body is in the file that wheels have, which
+`ci/prepare_texts.py` writes into a checkout; `again`: this process has made that text before. What
+kernels share (files that were read before) is there.
 
-python benchmarks/bench_templates.py [--dtype float32] [--each] [--turns 5]
+python benchmarks/bench_templates.py [--dtype float32 ... | --dtype all] [--each] [--turns 5]
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import xtarget
 from xtarget._kernels import libraries
@@ -22,7 +24,7 @@ from xtarget._values.types import CompileRequest, Target
 from xtarget._verify.compiled import SHAPES, layouts
 from xtarget._verify.verify import NoAnswerError
 from xtarget.spec import KernelSpec
-from xtarget.targets._template import elementwise
+from xtarget.targets._template import prepared
 from xtarget.targets._template.route import TemplateRoute
 from xtarget.targets._template.spirv import SpirvTemplates
 from xtarget.targets.nvidia.template import PtxTemplates
@@ -31,6 +33,7 @@ ROUTES: tuple[tuple[str, Target, TemplateRoute], ...] = (
     ("PTX", Target("nvidia", "sm_90"), PtxTemplates()),
     ("SPIR-V", Target("cpu", "spirv64"), SpirvTemplates(16)),
 )
+WAYS = ("anew", "prepared", "again")
 
 
 def requests(spec: KernelSpec, dtype: str, target: Target) -> Sequence[CompileRequest]:
@@ -46,45 +49,69 @@ def requests(spec: KernelSpec, dtype: str, target: Target) -> Sequence[CompileRe
     return ()
 
 
-def seconds(route: TemplateRoute, request: CompileRequest, target: Target, turns: int) -> float:
+def least(call: Callable[[], object], turns: int) -> float:
     found = []
     for _ in range(turns):
-        elementwise._made.cache_clear()
         begun = time.thread_time()
-        route.compile(request, target)
+        call()
         found.append(time.thread_time() - begun)
     return min(found)
 
 
+def seconds(
+    route: TemplateRoute, request: CompileRequest, target: Target, turns: int
+) -> Iterator[tuple[str, float]]:
+    """The time of each way that the request has."""
+
+    def asked() -> None:
+        route.refusal(request, target)
+        route.compile(request, target)
+
+    def forgotten() -> None:
+        route._made.cache_clear()
+        asked()
+
+    file = prepared.file()
+    if file is not None and file.get(route.key(request)) is not None:
+        yield "prepared", least(forgotten, turns)
+    yield "again", least(asked, turns)
+    there, prepared.file = prepared.file, lambda: None  # as in a checkout without the file
+    yield "anew", least(forgotten, turns)
+    prepared.file = there
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--dtype", default="float32")
+    parser.add_argument("--dtype", nargs="+", default=["float32"])
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--each", action="store_true", help="a line for each operator")
     parser.add_argument("names", nargs="*")
     given = parser.parse_args()
     for language, target, route in ROUTES:
-        found: dict[str, float] = {}
+        found: dict[str, dict[str, float]] = {way: {} for way in WAYS}
         for name, spec in xtarget.catalog().items():
-            if given.dtype not in spec.dtypes or spec.examples is None:
+            if spec.examples is None or (given.names and name not in given.names):
                 continue
-            if given.names and name not in given.names:
-                continue
-            made = requests(spec, given.dtype, target)
-            if made and not any(route.refusal(one, target) for one in made):
-                found[name] = sum(seconds(route, one, target, given.turns) for one in made)
-        if given.each:
-            for name in sorted(found, key=found.__getitem__):
-                print(f"{language:7} {name:24} {found[name] * 1e6:8.0f} µs")
-        times = sorted(found.values())
-        quarters = statistics.quantiles(times, n=4)
-        few = sum(one <= 200e-6 for one in times)
-        print(
-            f"{language}: {len(times)} operators, {given.dtype}: least {times[0] * 1e6:.0f}, "
-            f"quarter {quarters[0] * 1e6:.0f}, median {quarters[1] * 1e6:.0f}, three quarters "
-            f"{quarters[2] * 1e6:.0f}, most {times[-1] * 1e6:.0f} µs "
-            f"({max(found, key=found.__getitem__)}); {few} within 200 µs"
-        )
+            for dtype in spec.dtypes:
+                if dtype not in given.dtype and given.dtype != ["all"]:
+                    continue
+                for n, one in enumerate(requests(spec, dtype, target)):
+                    if not route.refusal(one, target):
+                        for way, took in seconds(route, one, target, given.turns):
+                            found[way][f"{name} {dtype} {n}"] = took * 1e6
+        for way in WAYS:
+            if given.each:
+                for about, took in sorted(found[way].items(), key=lambda item: item[1]):
+                    print(f"{language:7} {way:8} {about:40} {took:8.0f} µs")
+            times = sorted(found[way].values())
+            if len(times) > 1:
+                few = sum(one <= 100 for one in times)
+                print(
+                    f"{language:7} {way:8} {len(times)} texts: least {times[0]:.0f}, median "
+                    f"{statistics.median(times):.0f}, 90 % {times[len(times) * 9 // 10]:.0f}, most "
+                    f"{times[-1]:.0f} µs ({max(found[way], key=found[way].__getitem__)}); {few} "
+                    "within 100"
+                )
 
 
 if __name__ == "__main__":

@@ -44,7 +44,10 @@ ROUTES: tuple[tuple[Target, TemplateRoute], ...] = (
     (Target("cpu", "spirv64"), SpirvTemplates(16)),
 )
 #: Other sizes, with which a body has to be the same.
-OTHERS = ({"BLOCK": 512, "STEPS": 4, "STREAM": True}, {"BLOCK": 64, "STEPS": 1, "STREAM": False})
+OTHERS = (
+    {"BLOCK": 512, "BLOCK_M": 512, "STEPS": 4, "STREAM": True},
+    {"BLOCK": 64, "BLOCK_M": 64, "STEPS": 1, "STREAM": False},
+)
 
 
 def calls(spec: KernelSpec, dtype: str) -> Iterator[Sequence[Any]]:
@@ -74,17 +77,19 @@ def with_sizes(request: CompileRequest, sizes: dict[str, int]) -> CompileRequest
 
 def body(route: TemplateRoute, request: CompileRequest) -> Body | None:
     """The body of all sizes; None if there is none."""
-    if "BLOCK" not in dict(request.constants):
+    if not prepared.size_of(dict(request.constants)):
         return None
-    kernels = set()
+    first: Body | None = None
     for sizes in ({}, *OTHERS):
         one = with_sizes(request, sizes)
-        kernel = route.kernel(one)
-        if isinstance(kernel, str) or kernel.each != prepared.each_of(one):
+        made = route.anew(one)
+        if isinstance(made, str) or made[1] != prepared.each_of(one):
             return None
-        kernels.add(replace(kernel, each=0))
-    made = route.anew(request)
-    return None if len(kernels) > 1 or isinstance(made, str) else made[0]
+        if first is None:
+            first = made[0]
+        elif made[0] != first:
+            return None
+    return first
 
 
 def of_operators(names: Sequence[str]) -> dict[bytes, Body]:

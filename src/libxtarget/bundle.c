@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { HEADER = 88, SIGNATURE = 96 };
+enum { HEADER = 88, SIGNATURE = 96, MOST_TOLD = 1000 };
 static const uint8_t MAGIC[8] = {0x89, 'x', 't', 'b', '\r', '\n', 0x1a, '\n'};
 
 #define REFUSE(bundle, ...) \
@@ -156,7 +156,8 @@ static int read_head(xtarget_bundle *bundle, const char *trust) {
 static xtarget_bundle *bundle_new(const char *path, const char *trust) {
   xtarget_bundle *bundle = calloc(1, sizeof *bundle);
   if (!bundle) return NULL;
-  bundle->path = strdup(path);
+  size_t length = strlen(path); /* for messages: of a long one the end */
+  bundle->path = strdup(length > MOST_TOLD ? path + length - MOST_TOLD : path);
   bundle->trust = trust ? strdup(trust) : NULL;
   if (!bundle->path || (trust && !bundle->trust) || pthread_mutex_init(&bundle->lock, NULL)) {
     free(bundle->path);
@@ -203,7 +204,7 @@ static int opened(xtarget_bundle *bundle, const char *trust, xtarget_bundle **re
 }
 
 int xtarget_bundle_open(const char *path, const char *trust, xtarget_bundle **result) {
-  if (!path || !result)
+  if (!path || !*path || !result)
     return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_bundle_open needs a path and a place for the "
                    "bundle.");
   *result = NULL;
@@ -213,7 +214,7 @@ int xtarget_bundle_open(const char *path, const char *trust, xtarget_bundle **re
   bundle->file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe is not waited for */
   if (bundle->file < 0 || fstat(bundle->file, &status)) {
     int failed = xt_fail(XTARGET_BAD_BUNDLE, "the bundle %s cannot be opened: %s. Give the path of a "
-                         "file that `xtarget bundle build` wrote.", path, strerror(errno));
+                         "file that `xtarget bundle build` wrote.", bundle->path, strerror(errno));
     xtarget_bundle_close(bundle);
     return failed;
   }

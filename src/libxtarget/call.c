@@ -1,5 +1,5 @@
 /* A call: what is given, which of the kernel's forms serves it, and what it must not do. */
-#include "kernel.h"
+#include "known.h"
 
 #include <stdio.h>
 
@@ -40,9 +40,14 @@ static int read_array(const xtarget_kernel *kernel, const xtarget_tensor *tensor
 
 static int read_arguments(const xtarget_kernel *kernel, const xtarget_argument *arguments,
                           size_t count, struct xt_given *given) {
-  if (count > XT_MOST_ARGUMENTS || (count && !arguments))
-    return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d arguments.", XT_MOST_ARGUMENTS);
+  if (count > XT_MOST_ARGUMENTS)
+    return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d arguments, not %zu.", XT_MOST_ARGUMENTS,
+                   count);
+  if (count && !arguments)
+    return xt_fail(XTARGET_BAD_ARGUMENT, "the address of the call's arguments is NULL, and there are "
+                   "%zu.", count);
   given->count = count;
+  given->arguments[0] = arguments;
   for (size_t i = 0; i < count; i++) {
     const xtarget_argument *argument = &arguments[i];
     given->arguments[i] = argument;
@@ -61,10 +66,14 @@ static int read_arguments(const xtarget_kernel *kernel, const xtarget_argument *
 
 static int read_outputs(const xtarget_kernel *kernel, const xtarget_tensor *outputs, size_t count,
                         struct xt_given *given) {
-  if (count > XT_MOST_ARGUMENTS || (count && !outputs))
-    return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d outputs, each a tensor; they come "
-                   "after the arguments.", XT_MOST_ARGUMENTS);
+  if (count > XT_MOST_ARGUMENTS)
+    return xt_fail(XTARGET_BAD_ARGUMENT, "a call has up to %d outputs, not %zu.", XT_MOST_ARGUMENTS,
+                   count);
+  if (count && !outputs)
+    return xt_fail(XTARGET_BAD_ARGUMENT, "a call needs a tensor for each output; they come after the "
+                   "arguments.");
   given->output_count = count;
+  given->told = outputs;
   for (size_t i = 0; i < count; i++) {
     if (!read_array(kernel, &outputs[i], "", 1, &given->outputs[i])) continue;
     char what[40];
@@ -295,7 +304,12 @@ static int serve(xtarget_kernel *kernel, void *stream, const struct xt_given *gi
         continue;
       }
       status = check_overlaps(kernel, offer->record, form, given);
-      if (!status) status = xt_launch_form(kernel, offer, form, given, results, stream);
+      struct xt_launched launched;
+      launched.binary = NULL;
+      if (!status)
+        status = xt_launch_form(kernel, offer, form, given, results, stream, &launched);
+      if (!status)
+        xt_known_keep(kernel, *given->arguments, given->told, given, offer->record, form, &launched);
       if (status != XTARGET_NOT_IN_BUNDLE) return status;
       break; /* another section may have a binary for this device */
     }
@@ -323,7 +337,10 @@ int xtarget_kernel_call(xtarget_kernel *kernel, void *stream, const xtarget_argu
   struct xt_given given;
   struct search search;
   if (!kernel) return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_kernel_call needs a kernel.");
-  int status = read_arguments(kernel, arguments, argument_count, &given);
+  int status;
+  if (xt_known_call(kernel, stream, arguments, argument_count, outputs, output_count, &status))
+    return status;
+  status = read_arguments(kernel, arguments, argument_count, &given);
   if (!status) status = read_outputs(kernel, outputs, output_count, &given);
   if (status) return status;
   for (int asked = 0;;) {

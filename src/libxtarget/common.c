@@ -14,6 +14,9 @@ int xt_fail(int status, const char *format, ...) {
   va_start(values, format);
   vsnprintf(message, sizeof message, format, values);
   va_end(values);
+  /* names and paths are the caller's or a file's: none of them steers a terminal */
+  for (char *at = message; *at; at++)
+    if (((unsigned char)*at < ' ' && *at != '\n' && *at != '\t') || *at == 0x7f) *at = '?';
   return status;
 }
 

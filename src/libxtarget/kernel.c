@@ -1,9 +1,11 @@
 /* Taking a kernel from a bundle. */
 #define _POSIX_C_SOURCE 200809L
-#include "kernel.h"
+#include "known.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+
+enum { MOST_OPTIONS = 64 };
 
 static int rank(const struct xt_section *section, const xtarget_device *device) {
   /* of the family and of the portable form, the binaries tell: what may serve comes behind */
@@ -114,9 +116,19 @@ static int nothing(const xtarget_bundle *bundle, const xtarget_device *device, c
   char text[600];
   if (other) {
     told_options(other, text, sizeof text);
-    return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has %.80s of %.20s with other options than "
-                   "these: %s. Build the bundle with examples of these options.", bundle->path, name,
-                   dtype, *text ? text : "none");
+    if (!*text)
+      return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has %.80s of %.20s without options only. Take "
+                     "it without, or build the bundle with examples of these options.", bundle->path,
+                     name, dtype);
+    return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has %.80s of %.20s with other options than those "
+                   "that were asked for: %s. Build it with examples of these too.", bundle->path, name,
+                   dtype, text);
+  }
+  if (xt_dtype_of(dtype) == XTARGET_DTYPE_COUNT) {
+    size_t at = 0;
+    for (int code = 0; code < XTARGET_DTYPE_COUNT; code++)
+      add(text, sizeof text, &at, at ? ", %s" : "%s", xt_dtype_names[code]);
+    return xt_fail(XTARGET_BAD_ARGUMENT, "%.20s is no dtype; there are %s.", *dtype ? dtype : "\"\"", text);
   }
   told_kernels(bundle, device, name, text, sizeof text);
   return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no %.80s of %.20s for %s. %s. "
@@ -246,6 +258,7 @@ static xtarget_kernel *kernel_new(xtarget_bundle *bundle, xtarget_device *device
 
 void xtarget_kernel_release(xtarget_kernel *kernel) {
   if (!kernel) return;
+  xt_known_drop(kernel);
   drop_offers(atomic_load(&kernel->first));
   xtarget_device_close(kernel->device);
   xtarget_bundle_close(kernel->bundle);
@@ -261,9 +274,18 @@ int xtarget_kernel_get(xtarget_bundle *bundle, xtarget_device *device, const cha
     return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_kernel_get needs a bundle, a device, a name, a "
                    "dtype, and a place for the kernel.");
   *result = NULL;
-  for (size_t i = 0; i < option_count; i++)
+  if (!*name) return xt_fail(XTARGET_BAD_ARGUMENT, "the name of the kernel is empty.");
+  if (option_count > MOST_OPTIONS)
+    return xt_fail(XTARGET_BAD_ARGUMENT, "a kernel has up to %d options, not %zu.", MOST_OPTIONS,
+                   option_count);
+  for (size_t i = 0; i < option_count; i++) {
     if (!options[i].name || !options[i].value)
       return xt_fail(XTARGET_BAD_ARGUMENT, "an option of %.80s has no name or no value.", name);
+    for (size_t before = 0; before < i; before++)
+      if (!strcmp(options[before].name, options[i].name))
+        return xt_fail(XTARGET_BAD_ARGUMENT, "the option %.80s of %.80s is given twice.",
+                       options[i].name, name);
+  }
   xtarget_kernel *kernel = kernel_new(bundle, device, name, dtype, options, option_count);
   if (!kernel) return xt_no_memory();
   struct xt_record *other = NULL;

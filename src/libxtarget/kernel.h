@@ -13,6 +13,9 @@ struct xt_offer {
   struct xt_offer *next;
 };
 
+enum { XT_MOST_KNOWN = 16 };
+struct xt_known;
+
 struct xtarget_kernel {
   xtarget_bundle *bundle;
   xtarget_device *device;
@@ -24,6 +27,7 @@ struct xtarget_kernel {
   char *server, *trust;
   double seconds;
   pthread_mutex_t asking;
+  _Atomic(struct xt_known *) known[XT_MOST_KNOWN]; /* `known.h`; from the first on */
 };
 
 /* A call's arguments and outputs, looked at. */
@@ -31,6 +35,17 @@ struct xt_given {
   size_t count, output_count;
   const xtarget_argument *arguments[XT_MOST_ARGUMENTS];
   struct xt_array arrays[XT_MOST_ARGUMENTS], outputs[XT_MOST_ARGUMENTS];
+  const xtarget_tensor *told; /* the outputs, as the caller gave them */
+};
+
+/* What one launch of a form starts; no binary where its grid is empty. `values`: the place among
+ * arguments and outputs that a parameter's bits are of; -1: it is a size, or hidden. */
+struct xt_launched {
+  struct xt_binary *binary;
+  void *loaded;
+  unsigned grid[3];
+  uint64_t bits[XT_MOST_SLOTS];
+  int values[XT_MOST_SLOTS];
 };
 
 /* Offer what a bundle has for the kernel, and keep the bundle. `found`: how many sections have it;
@@ -40,8 +55,10 @@ int xt_kernel_offer(xtarget_kernel *kernel, xtarget_bundle *bundle, int exact, u
  * this call for which the server was asked; else another thread has got something new. */
 int xt_kernel_ask(xtarget_kernel *kernel, const struct xt_given *given, const struct xt_offer *seen,
                   int *asked);
-/* Make the launches of a form. XTARGET_NOT_IN_BUNDLE: a binary of it does not run on the device. */
+/* Make the launches of a form. XTARGET_NOT_IN_BUNDLE: a binary of it does not run on the device.
+ * `launched`: the last of them. */
 int xt_launch_form(xtarget_kernel *kernel, const struct xt_offer *offer, struct xt_form *form,
-                   const struct xt_given *given, const int64_t *results, void *stream);
+                   const struct xt_given *given, const int64_t *results, void *stream,
+                   struct xt_launched *launched);
 
 #endif

@@ -83,17 +83,9 @@ static struct xt_binary *best(const xtarget_kernel *kernel, const struct xt_offe
   return found;
 }
 
-/* What one launch of a form starts; no binary where its grid is empty. */
-struct ready {
-  struct xt_binary *binary;
-  void *loaded;
-  unsigned grid[3];
-  uint64_t bits[XT_MOST_SLOTS];
-};
-
 static int get_ready(xtarget_kernel *kernel, const struct xt_offer *offer,
                      const struct xt_form_launch *launch, const struct values *values,
-                     const int64_t *results, struct ready *ready) {
+                     const int64_t *results, struct xt_launched *ready) {
   /* the limits of all devices (CUDA C++ Programming Guide, "Technical Specifications") */
   static const int64_t most[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
   struct xt_function *function = &offer->record->functions[launch->function];
@@ -123,9 +115,13 @@ static int get_ready(xtarget_kernel *kernel, const struct xt_offer *offer,
   int status = xt_load(kernel->device, offer->bundle, offer->section, binary, form == XT_PORTABLE,
                        &ready->loaded);
   if (status) return status;
-  for (unsigned i = 0; i < binary->parameter_count; i++)
-    ready->bits[i] = binary->parameters[i].flags & XT_HIDDEN
-                         ? 0 : slots[binary->parameters[i].slot];
+  for (unsigned i = 0; i < binary->parameter_count; i++) {
+    unsigned slot = binary->parameters[i].slot;
+    int hidden = binary->parameters[i].flags & XT_HIDDEN;
+    int is_value = !hidden && launch->parameters[slot].kind == XT_FROM_VALUE;
+    ready->bits[i] = hidden ? 0 : slots[slot];
+    ready->values[i] = is_value ? (int)launch->parameters[slot].number : -1;
+  }
   ready->binary = binary;
   return XTARGET_OK;
 }
@@ -165,11 +161,11 @@ static int fill_outputs(const xtarget_kernel *kernel, const struct xt_form *form
 }
 
 int xt_launch_form(xtarget_kernel *kernel, const struct xt_offer *offer, struct xt_form *form,
-                   const struct xt_given *given, const int64_t *results, void *stream) {
+                   const struct xt_given *given, const int64_t *results, void *stream,
+                   struct xt_launched *launched) {
   xtarget_device *device = kernel->device;
   struct values values;
   void *temporaries[XT_MOST_ARGUMENTS];
-  struct ready ready;
   unsigned borrowed = 0;
   int status = set_values(form, given, &values);
   while (!status && borrowed < form->temporary_count) {
@@ -180,7 +176,7 @@ int xt_launch_form(xtarget_kernel *kernel, const struct xt_offer *offer, struct 
   }
   /* all of them before anything is written: another form may serve, from the arrays as given */
   for (unsigned i = 0; !status && i < form->launch_count; i++)
-    status = get_ready(kernel, offer, &form->launches[i], &values, results, &ready);
+    status = get_ready(kernel, offer, &form->launches[i], &values, results, launched);
   if (!status) status = fill_outputs(kernel, form, given, stream);
   for (unsigned i = 0; !status && i < form->temporary_count; i++)
     if (form->temporaries[i].fill_size && results[form->temporaries_at + i] > 0)
@@ -189,10 +185,10 @@ int xt_launch_form(xtarget_kernel *kernel, const struct xt_offer *offer, struct 
                                     (size_t)results[form->temporaries_at + i]);
   for (unsigned i = 0; !status && i < form->launch_count; i++) {
     if (form->launch_count > 1)
-      status = get_ready(kernel, offer, &form->launches[i], &values, results, &ready);
-    if (!status && ready.binary)
-      status = device->driver->start(device, ready.loaded, ready.binary, ready.grid, ready.bits,
-                                     stream);
+      status = get_ready(kernel, offer, &form->launches[i], &values, results, launched);
+    if (!status && launched->binary)
+      status = device->driver->start(device, launched->loaded, launched->binary, launched->grid,
+                                     launched->bits, stream);
   }
   for (unsigned i = 0; i < borrowed; i++) {
     int given_back = device->driver->give_back(device, stream, temporaries[i]);

@@ -35,9 +35,12 @@ int xt_array_read(const xtarget_tensor *tensor, const char *what, struct xt_arra
   if (tensor->dtype < 0 || tensor->dtype >= XTARGET_DTYPE_COUNT)
     return xt_fail(XTARGET_BAD_ARGUMENT, "%s has the dtype %d, which is none of xtarget.h.", what,
                    tensor->dtype);
-  if (tensor->ndim < 0 || tensor->ndim > XT_AXES || (tensor->ndim && !tensor->shape))
-    return xt_fail(XTARGET_BAD_ARGUMENT, "%s has %d dimensions; an array has 0 to %d, and a shape.",
-                   what, tensor->ndim, XT_AXES);
+  if (tensor->ndim < 0 || tensor->ndim > XT_AXES)
+    return xt_fail(XTARGET_BAD_ARGUMENT, "%s has %d dimensions; an array has 0 to %d.", what,
+                   tensor->ndim, XT_AXES);
+  if (tensor->ndim && !tensor->shape)
+    return xt_fail(XTARGET_BAD_ARGUMENT, "%s has no shape, and %d dimension%s.", what, tensor->ndim,
+                   tensor->ndim == 1 ? "" : "s");
   array->address = (uint64_t)(uintptr_t)tensor->data;
   array->dtype = tensor->dtype;
   array->dimensions = tensor->ndim;

@@ -92,15 +92,16 @@ int xt_check_trust(xtarget_bundle *bundle, const char *trust, const uint8_t *hea
                    size_t header_size, const uint8_t *signature) {
   const char *file = trust ? trust : getenv("XTARGET_TRUST");
   if (!file || !*file) return XTARGET_OK;
-  if (!signature)
-    return xt_fail(XTARGET_NOT_TRUSTED, "the bundle %s is refused: it is not signed, and %s asks for "
-                   "a signature. Build it with --sign.", bundle->path, file);
-  char hex[2 * PUBLIC + 1];
-  hex_of(signature, PUBLIC, hex);
-  char *text = content(file);
+  char hex[2 * PUBLIC + 1], *text = content(file);
   if (!text)
-    return xt_fail(XTARGET_NOT_TRUSTED, "the key file %s cannot be read: %s. Name a file with public "
-                   "keys.", file, strerror(errno));
+    return xt_fail(XTARGET_NOT_TRUSTED, "the key file %.300s cannot be read: %s. Name a file with "
+                   "public keys.", file, strerror(errno));
+  if (!signature) {
+    free(text);
+    return xt_fail(XTARGET_NOT_TRUSTED, "the bundle %s is refused: it is not signed, and %.300s asks "
+                   "for a signature. Build it with --sign.", bundle->path, file);
+  }
+  hex_of(signature, PUBLIC, hex);
   int count = 0;
   int named = strstr(text, "-----BEGIN") ? pem_names(text, signature, &count)
                                          : lines_name(text, hex, &count);

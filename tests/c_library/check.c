@@ -195,7 +195,7 @@ static void test_what_is_not_there(xtarget_bundle *bundle, xtarget_device *devic
   FAILS(xtarget_kernel_get(bundle, device, "relu", "float64", NULL, 0, &kernel),
         XTARGET_NOT_IN_BUNDLE, "no relu of float64");
   FAILS(xtarget_kernel_get(bundle, device, "relu", "float32", &option, 1, &kernel),
-        XTARGET_NOT_IN_BUNDLE, "other options");
+        XTARGET_NOT_IN_BUNDLE, "without options");
   FAILS(xtarget_kernel_get(bundle, NULL, "relu", "float32", NULL, 0, &kernel),
         XTARGET_BAD_ARGUMENT, "needs");
   FAILS(xtarget_bundle_open("/nowhere/a.xtb", NULL, &other), XTARGET_BAD_BUNDLE, "cannot be opened");

@@ -185,6 +185,28 @@ def test_wrong_tokens_and_too_many_requests(
     assert len(said) == 2  # each once
 
 
+@pytest.mark.parametrize(
+    ("variable", "content", "said"),
+    [
+        ("TOKEN", None, r"the token file .*file \(XTARGET_COMPILE_TOKEN\) cannot be read: No such"),
+        ("TOKEN", "", "the first line of the token file .* has no token"),
+        ("CA", None, r"the certificates of .*file \(XTARGET_COMPILE_CA\) cannot be read: No such"),
+        ("CA", "no certificate\n", "the certificates of .* cannot be read: .*Name a file of"),
+    ],
+)
+def test_a_file_of_the_clients_own_that_cannot_be_used_is_not_the_servers_fault(
+    variable: str, content: str | None, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    if content is not None:
+        (tmp_path / "file").write_text(content)
+    monkeypatch.setenv("XTARGET_COMPILE_SERVER", "https://localhost:9")
+    monkeypatch.setenv(f"XTARGET_COMPILE_{variable}", str(tmp_path / "file"))
+    with pytest.raises(ArgumentError, match=said):
+        asked()
+    assert not caplog.text  # no word of a server, which nobody has asked
+
+
 def test_another_version_is_refused_with_both(token: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving("127.0.0.1:0", token) as server:
         monkeypatch.setenv("XTARGET_COMPILE_SERVER", server.shown)

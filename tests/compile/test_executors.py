@@ -559,8 +559,8 @@ def test_ray_builds_and_survives_a_killed_worker(library: Path, tmp_path: Path) 
             import psutil
 
             while not stop.is_set() and not killed:
-                with contextlib.suppress(psutil.Error):  # a process that has just ended
-                    for child in psutil.Process().children(recursive=True):
+                for child in psutil.Process().children(recursive=True):
+                    with contextlib.suppress(psutil.Error):  # it has just ended
                         if not killed and "compile_unit" in " ".join(child.cmdline()):
                             killed.append(child.pid)
                             child.kill()

@@ -19,7 +19,8 @@ from xtarget.targets._template.holes import HoleError
 from xtarget.targets._template.prepared import Body, Entries, filled, packed
 
 ROOT = Path(__file__).resolve().parents[2]
-OPERATORS = ("add", "gelu", "where")
+#: `pow` has a NaN among its numbers; a class of `nll_loss` counts by `BLOCK_M`.
+OPERATORS = ("add", "gelu", "where", "pow", "nll_loss")
 
 
 @pytest.fixture(scope="module")
@@ -46,13 +47,14 @@ def requests(script: ModuleType) -> Iterator[tuple[object, object, CompileReques
             for target, route in script.ROUTES:
                 if dtype in xtarget.catalog()[name].dtypes:
                     for one in script.requests(xtarget.catalog()[name], dtype, target):
-                        yield target, route, one
+                        if not route.refusal(one, target):  # the sum of a loss has no template
+                            yield target, route, one
 
 
 def test_artifacts_are_those_that_are_made_anew(
     script: ModuleType, made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    count, sizes = 0, {"BLOCK": 256, "STEPS": 3, "STREAM": True}
+    count, sizes = 0, {"BLOCK": 256, "BLOCK_M": 256, "STEPS": 3, "STREAM": True}
     for target, route, first in requests(script):
         for one in (first, script.with_sizes(first, sizes), replace(first, num_warps=8)):
             monkeypatch.setattr(prepared, "file", lambda: None)
@@ -90,7 +92,7 @@ def test_a_damaged_entry_is_said_and_not_used(
     key, content = route.key(one), bytearray(made.read_bytes())
     whole = Entries(str(made))
     low = next(n for n in range(whole.count) if whole._key(n) == key)
-    begin, size = struct.unpack_from("<II", content, whole._places + low * 8)
+    begin, size, _ = struct.unpack_from("<III", content, whole._places + low * 12)
     content[begin + int(size * at)] ^= 0x10
     damaged = tmp_path / "prepared.bin"
     damaged.write_bytes(content)
@@ -102,7 +104,7 @@ def test_a_damaged_entry_is_said_and_not_used(
     assert good >= whole.count - 8  # requests of equal bodies share an entry
 
 
-@pytest.mark.parametrize("content", [b"", b"xtarget1", b"xtarget2" + bytes(8), bytes(100)])
+@pytest.mark.parametrize("content", [b"", b"xtarget2", b"xtarget1" + bytes(8), bytes(100)])
 def test_another_file_is_said_and_not_used(
     content: bytes,
     tmp_path: Path,

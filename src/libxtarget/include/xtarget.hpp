@@ -227,10 +227,8 @@ class Kernel {
   template <class... Arguments>
   int try_call(void *stream, Arguments &&...arguments) const {
     static_assert(sizeof...(arguments) >= 1, "give arguments, then the output");
-    const Argument all[] = {Argument(std::forward<Arguments>(arguments))...};
     constexpr std::size_t count = sizeof...(arguments) - 1;
-    xtarget_argument given[count + 1];
-    for (std::size_t i = 0; i <= count; i++) given[i] = all[i].raw();
+    const xtarget_argument given[count + 1] = {Argument(std::forward<Arguments>(arguments)).raw()...};
     if (given[count].kind != XTARGET_TENSOR)
       return xtarget_kernel_call(raw_.get(), stream, given, count, nullptr, 1);
     return xtarget_kernel_call(raw_.get(), stream, given, count, &given[count].tensor, 1);

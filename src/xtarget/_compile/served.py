@@ -15,7 +15,7 @@ from .. import _cache
 from .._artifacts.entry import DAMAGE
 from .._cache.remote import Breaker
 from .._executors.asking import Lost, answered
-from .._executors.posting import AwayError, Server, post
+from .._executors.posting import AwayError, Server, SettingError, post
 from .._system.life import in_forked_child
 from .._values import environment
 from .._values.errors import CompileError, UntrustedError, XTargetError
@@ -58,6 +58,8 @@ def compile_there(
         return f"{server.shown} did not answer before, and is left alone for a while."
     try:
         made = _asked(server, request, target, parts)
+    except SettingError:
+        raise
     except AwayError as away:
         pause = breaker.failed(hung=not away.busy)
         return _said(str(away), "" if pause is None else f" It is not asked for {pause:g} s.")

@@ -31,6 +31,7 @@ __all__ = [
     "SILENCE",
     "AwayError",
     "Server",
+    "SettingError",
     "post",
     "token_of",
 ]
@@ -71,6 +72,10 @@ class AwayError(Exception):
         self.busy = busy
 
 
+class SettingError(ArgumentError):
+    """A file that a variable of this process names cannot be used; no server is asked."""
+
+
 class Server(NamedTuple):
     """Where a compile server is, and how it knows who asks.
 
@@ -108,19 +113,25 @@ def token_of(path: Path) -> str:
     """The token of a client: the last word of the file's first line.
 
     Raises:
-        ArgumentError: there is none.
+        SettingError: there is none.
     """
     try:
         text = files.read_regular(path, _MOST_TOKEN_FILE).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"the token file {path} cannot be read: {error}.") from error
+        raise SettingError(
+            f"the token file {path} (XTARGET_COMPILE_TOKEN) cannot be read: {_reason(error)}."
+        ) from error
     words = text.split("\n", 1)[0].split()
     if not words or not words[-1].isascii():
-        raise ArgumentError(
+        raise SettingError(
             f"the first line of the token file {path} has no token of ASCII characters. Make one "
             "with `openssl rand -hex 32`."
         )
     return words[-1]
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _connection(server: Server) -> http.client.HTTPConnection:
@@ -133,7 +144,13 @@ def _connection(server: Server) -> http.client.HTTPConnection:
         return http.client.HTTPConnection(host, parts.port, timeout=_CONNECT_SECONDS)
     import ssl
 
-    context = ssl.create_default_context(cafile=server.ca)
+    try:
+        context = ssl.create_default_context(cafile=server.ca)
+    except (OSError, ValueError) as error:  # an SSLError is an OSError
+        raise SettingError(
+            f"the certificates of {server.ca} (XTARGET_COMPILE_CA) cannot be read: "
+            f"{_reason(error)}. Name a file of certificates in PEM."
+        ) from error
     return http.client.HTTPSConnection(host, parts.port, timeout=_CONNECT_SECONDS, context=context)
 
 
@@ -144,7 +161,7 @@ def post(server: Server, unit: bytes, going: Callable[[], bool] = lambda: True) 
         going: says whether anybody still wants it; asked with each note.
 
     Raises:
-        ArgumentError: the token file cannot be used.
+        SettingError: the token file or the file of certificates cannot be used.
         AwayError: there is no server, it refuses to answer, is too slow, or dies.
     """
     headers = {HEADER: PROTOCOL, "Content-Type": "application/octet-stream"}
@@ -153,8 +170,9 @@ def post(server: Server, unit: bytes, going: Callable[[], bool] = lambda: True) 
     if len(unit) > MOST_UNIT_BYTES:
         raise AwayError(f"the files of the kernel have more than {MOST_UNIT_BYTES} bytes.")
     deadline = time.monotonic() + server.seconds
+    connecting = _connection(server)
     try:
-        with contextlib.closing(_connection(server)) as connection:
+        with contextlib.closing(connecting) as connection:
             connection.connect()
             connection.sock.settimeout(min(SILENCE, server.seconds))
             with _hung_up(connection.sock, deadline):

@@ -16,22 +16,34 @@ import struct
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from ..._system.package import FOLDER
 from ..._values.types import CompileRequest, Parameter
 from .holes import HoleError
 
-__all__ = ["FILE", "SIZES", "Body", "Entries", "each_of", "file", "filled", "key_of", "packed"]
+__all__ = [
+    "FILE",
+    "SIZES",
+    "Body",
+    "Entries",
+    "each_of",
+    "file",
+    "filled",
+    "key_of",
+    "packed",
+    "size_of",
+]
 
 FILE: Final = os.path.join(FOLDER, "targets", "_template", "prepared.bin")
 #: Constants that say how many elements a block takes, and whether results go past the caches. No
 #: body in the file depends on them.
-SIZES: Final = ("BLOCK", "STEPS", "STREAM")
-_MAGIC: Final = b"xtarget1"
+SIZES: Final = ("BLOCK", "BLOCK_M", "STEPS", "STREAM")
+_MAGIC: Final = b"xtarget2"
 _HEAD: Final = struct.Struct("<8sII")  # magic, number of entries, bytes of the common words
-_PLACE: Final = struct.Struct("<II")  # of an entry: offset and bytes
+_PLACE: Final = struct.Struct("<III")  # of an entry: offset, bytes, its text's CRC-32
+_RAW: Final = -15  # zlib's word for data alone, whose reader may be copied with its dictionary
 _KEY_BYTES: Final = 16
 _log = logging.getLogger(__name__)
 
@@ -65,10 +77,15 @@ def key_of(route: str, request: CompileRequest) -> bytes:
 def each_of(request: CompileRequest) -> int:
     """Elements of a block of the grid, of a kernel whose body is in the file."""
     constants = dict(request.constants)
-    block, steps = constants["BLOCK"], constants.get("STEPS", 1)
+    block, steps = constants[size_of(constants)], constants.get("STEPS", 1)
     assert isinstance(block, int)
     assert isinstance(steps, int)
     return block * steps
+
+
+def size_of(constants: Mapping[str, object]) -> str:
+    """The constant that says how many elements a block takes; empty if none does."""
+    return next((name for name in ("BLOCK", "BLOCK_M") if name in constants), "")
 
 
 def filled(body: Body, values: Mapping[str, int]) -> bytes:
@@ -99,9 +116,10 @@ class Entries:
         magic, self.count, words = _HEAD.unpack_from(self._data)
         self._places = _HEAD.size + self.count * _KEY_BYTES
         begin = self._places + self.count * _PLACE.size
-        self._words = self._data[begin : begin + words]
-        if magic != _MAGIC or len(self._words) != words:
+        common = self._data[begin : begin + words]
+        if magic != _MAGIC or len(common) != words:
             raise ValueError("it is no file of prepared texts, or a part of one")
+        self._reader = zlib.decompressobj(_RAW, zdict=common)
 
     def get(self, key: bytes) -> Body | None:
         """An entry; None if there is none, or if it is damaged, which the log says."""
@@ -114,10 +132,13 @@ class Entries:
                 high = middle
         if low == self.count or self._key(low) != key:
             return None
-        begin, size = _PLACE.unpack_from(self._data, self._places + low * _PLACE.size)
-        reader = zlib.decompressobj(zdict=self._words)
+        begin, size, sum_ = _PLACE.unpack_from(self._data, self._places + low * _PLACE.size)
+        reader = self._reader.copy()
         try:
-            return _unpacked(reader.decompress(self._data[begin : begin + size]) + reader.flush())
+            text = reader.decompress(self._data[begin : begin + size]) + reader.flush()
+            if zlib.crc32(text) != sum_:
+                raise ValueError("an entry has another sum than when it was written")
+            return _unpacked(text)
         except (zlib.error, ValueError) as error:
             _log.warning("%s is damaged (%s). Install xtarget again.", self._path, error)
             return None
@@ -140,13 +161,17 @@ def file() -> Entries | None:
 
 
 def _unpacked(text: bytes) -> Body:
-    head, found, data = text.partition(b"\n")
-    if not found:
-        raise ValueError("an entry is cut off")
-    listed, holes = json.loads(head)
-    parameters = [Parameter(name, t, access=access, stored=at) for name, t, access, at in listed]
-    holes = {name: (begin, size) for name, (begin, size) in holes.items()}
-    return Body(tuple(parameters), holes, data)
+    listed, holes, data = text.split(b"\n", 2)
+    return Body(_parameters(listed), json.loads(holes), data)
+
+
+@lru_cache(maxsize=256)
+def _parameters(listed: bytes) -> tuple[Parameter, ...]:
+    """Many kernels have the same."""
+    return tuple([
+        Parameter(name, type_, access=access, stored=at)
+        for name, type_, access, at in json.loads(listed)
+    ])  # fmt: skip
 
 
 def packed(bodies: Mapping[bytes, Body]) -> bytes:
@@ -155,8 +180,8 @@ def packed(bodies: Mapping[bytes, Body]) -> bytes:
     for key in sorted(bodies):
         body = bodies[key]
         listed = [[p.name, p.type, p.access, p.stored] for p in body.parameters]
-        head = json.dumps([listed, body.holes], separators=(",", ":"))
-        texts[key] = head.encode() + b"\n" + body.data
+        heads = [json.dumps(one, separators=(",", ":")).encode() for one in (listed, body.holes)]
+        texts[key] = b"\n".join([*heads, body.data])
     # what many have in common lies in the longest of the short half
     ordered = sorted(set(texts.values()), key=lambda text: (len(text), text))
     words = b"".join(ordered[: len(ordered) // 2 + 1])[-32768:]
@@ -165,9 +190,9 @@ def packed(bodies: Mapping[bytes, Body]) -> bytes:
     blobs = []
     for text in texts.values():
         if text not in places:
-            writer = zlib.compressobj(9, zdict=words)
+            writer = zlib.compressobj(9, wbits=_RAW, zdict=words)
             blobs.append(writer.compress(text) + writer.flush())
-            places[text] = _PLACE.pack(begin, len(blobs[-1]))
+            places[text] = _PLACE.pack(begin, len(blobs[-1]), zlib.crc32(text))
             begin += len(blobs[-1])
     start = _HEAD.pack(_MAGIC, len(texts), len(words))
     return b"".join([start, *texts, *map(places.__getitem__, texts.values()), words, *blobs])
