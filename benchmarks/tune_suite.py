@@ -3,6 +3,7 @@
     python benchmarks/tune_suite.py -o h200.json [--device nvidia:0] [--seconds 200] [--only matmul]
 
 The most important calls come first; it stops when the time is over. A GPU's arrays are torch's.
+On a CPU that others use, too: `taskset -c 0` before it, which times one core by processor time.
 """
 
 from __future__ import annotations
@@ -74,6 +75,15 @@ def cpu_cases() -> Iterator[Case]:
     for side in (1024, 512, 256):
         yield product(side, side, side, "NN", "float32")
         yield product(side, side, side, "NT", "float32")
+    for length in (128, 512):
+        yield "attention", ((1, 8, length, 64),) * 3, "float32", "NNN", {}
+    for x, w, options in (
+        ((1, 64, 56, 56), (64, 64, 3, 3), {"padding": 1}),
+        ((4, 128, 28, 28), (128, 128, 3, 3), {"padding": 1}),
+        ((1, 3, 224, 224), (64, 3, 7, 7), {"padding": 3, "stride": 2}),
+        ((1, 32, 112, 112), (32, 1, 3, 3), {"padding": 1, "groups": 32}),
+    ):
+        yield "conv2d", (x, w), "float32", "NN", options
     yield product(1024, 1024, 1024, "NN", "bfloat16")
     yield "softmax", ((1024, 1024),), "float32", "N", {}
     yield "softmax", ((4096, 256),), "float32", "N", {}
@@ -83,8 +93,9 @@ def cpu_cases() -> Iterator[Case]:
     for axis in (0, 1):
         yield "sum", ((2048, 2048),), "float32", "N", {"axis": axis}
     for kernel in ("add", "gelu", "exp"):
-        shapes = ((1 << 22,),) * (2 if kernel == "add" else 1)
-        yield kernel, shapes, "float32", "NN", {}
+        for size in (1 << 20, 1 << 22):
+            shapes = ((size,),) * (2 if kernel == "add" else 1)
+            yield kernel, shapes, "float32", "NN", {}
     for m in (1, 16):
         yield product(m, 1024, 1024, "NT", "float32")
 

@@ -84,6 +84,13 @@ def sqrt(x):
 
 
 @triton.jit
+def _cubic(x, square, a: tl.constexpr, b: tl.constexpr, c: tl.constexpr, d: tl.constexpr):
+    """a x**3 + b x**2 + c x + d in two sums at once, which wait for few others."""
+    high = tl.fma(x, tl.full(x.shape, a, x.dtype), b)
+    return tl.fma(high, square, tl.fma(x, tl.full(x.shape, c, x.dtype), d))
+
+
+@triton.jit
 def gelu(x):
     """x * Phi(x), where Phi is the normal distribution: Phi(-a) = g(a) * exp(-a * a / 2) for a > 0,
     with a g that is of one size.
@@ -104,26 +111,33 @@ def gelu(x):
         size = tl.minimum(size, 64.0)
         inverse = 1.0 / (size + 5.5)
         at = (size - 5.5) * inverse
-    # odd and even powers apart: two chains, of which each waits half as often
+    # odd and even powers apart, in float32 in pairs again: short chains, which run side by side
     twice = at * at
-    odd = tl.full(x.shape, TAIL[0], x.dtype)
-    even = tl.full(x.shape, TAIL[1], x.dtype)
-    for k in tl.static_range(2, len(TAIL), 2):
-        odd = tl.fma(odd, twice, tl.full(x.shape, TAIL[k], x.dtype))
-        even = tl.fma(even, twice, tl.full(x.shape, TAIL[k + 1], x.dtype))
-    g = tl.fma(odd, at, even) * inverse
+    if x.dtype.scalar == tl.float32:
+        fourth = twice * twice
+        odd = _cubic(twice, fourth, TAIL[0], TAIL[2], TAIL[4], TAIL[6])
+        odd = tl.fma(odd, twice, tl.full(x.shape, TAIL[8], x.dtype))
+        even = _cubic(twice, fourth, TAIL[1], TAIL[3], TAIL[5], TAIL[7])
+        even = tl.fma(even, twice, tl.full(x.shape, TAIL[9], x.dtype))
+    else:
+        odd = tl.full(x.shape, TAIL[0], x.dtype)
+        even = tl.full(x.shape, TAIL[1], x.dtype)
+        for k in tl.static_range(2, len(TAIL), 2):
+            odd = tl.fma(odd, twice, tl.full(x.shape, TAIL[k], x.dtype))
+            even = tl.fma(even, twice, tl.full(x.shape, TAIL[k + 1], x.dtype))
+    g = tl.fma(odd, at, even)
     square = size * size
     lost = tl.fma(size, size, -square)
     if x.dtype.scalar == tl.float32:
         # 2 ** (n + f), where n is no less than -82: no number is subnormal
         quarter = tl.full(x.shape, _QUARTER, x.dtype)
         shifted = tl.fma(square, quarter, tl.full(x.shape, _ROUND, x.dtype))
-        f = tl.fma(square, quarter, _ROUND - shifted)
-        f = tl.fma(square, tl.full(x.shape, _QUARTER_LOW, x.dtype), f)
-        f = tl.fma(lost, quarter, f)
-        factor = tl.full(x.shape, _POWERS[0], x.dtype)
-        for k in tl.static_range(1, len(_POWERS)):
-            factor = tl.fma(factor, f, tl.full(x.shape, _POWERS[k], x.dtype))
+        rest = tl.fma(lost, quarter, square * _QUARTER_LOW)
+        f = tl.fma(square, quarter, _ROUND - shifted) + rest
+        f2 = f * f
+        factor = _cubic(f, f2, _POWERS[0], _POWERS[1], _POWERS[2], _POWERS[3])
+        low = tl.fma(f, tl.full(x.shape, _POWERS[4], x.dtype), _POWERS[5])
+        factor = tl.fma(tl.fma(factor, f2, low), f, tl.full(x.shape, _POWERS[6], x.dtype))
         bits = factor.to(tl.int32, bitcast=True) + (shifted.to(tl.int32, bitcast=True) << 23)
         factor = bits.to(tl.float32, bitcast=True)
     else:
@@ -131,9 +145,9 @@ def gelu(x):
         factor -= factor * (lost * 0.25)
     if x.dtype.scalar == tl.float32:
         # 0 with the sign of x, nan for -inf
-        return tl.where(x < 0, x * 0.0, x) - size * (g * factor) * factor
+        return tl.where(x < 0, x * 0.0, x) - g * (inverse * size) * factor * factor
     else:
-        below = tl.minimum(x, 64.0) * (g * factor) * factor
+        below = tl.minimum(x, 64.0) * (g * inverse * factor) * factor
         return tl.where(x <= 0, below, x - below)
 
 

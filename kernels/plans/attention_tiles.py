@@ -8,7 +8,7 @@ from xtarget.spec import next_power_of_2
 
 from . import tuning
 
-__all__ = ["Hopper", "Tile", "hopper", "tile"]
+__all__ = ["Hopper", "Outer", "Tile", "hopper", "outer", "tile"]
 
 
 class Tile(NamedTuple):
@@ -35,6 +35,28 @@ class Hopper(NamedTuple):
     keys: int
     stages: int
 
+
+class Outer(NamedTuple):
+    """Of `outer_attention:attention`.
+
+    Attributes:
+        width: keys, and columns of values, of a panel.
+        keys: those whose powers a tile keeps, a multiple of `width`.
+        step: products that are written out.
+        programs: of each unit.
+    """
+
+    queries: int
+    width: int
+    keys: int = 512
+    step: int = 4
+    programs: int = 16
+
+
+#: By type: 16 vectors of sums are what registers hold beside operands; or 8 of half the size, for
+#: few registers.
+_OUTER: Final = {"float32": Outer(8, 32), "float64": Outer(8, 16)}
+_OUTER_IN_FEW: Final = {"float32": Outer(4, 16), "float64": Outer(2, 16)}
 
 #: Queries and keys of a tile, and its warps, largest first; and the bytes that its queries, keys
 #: and values may have together in the memory that a block shares.
@@ -64,6 +86,11 @@ def tile(vendor: str, length: int, size: int, operand: str, stages: int) -> Tile
         ):
             return Tile(rows, keys, warps, stages)
     return Tile(*_TILES[-1], stages)
+
+
+def outer(computed: str, *, few_registers: bool) -> Outer:
+    """The tile of sums of outer products of a type."""
+    return (_OUTER_IN_FEW if few_registers else _OUTER)[computed]
 
 
 def hopper(size: int) -> Hopper:

@@ -86,8 +86,11 @@ def chosen(
 
     Args:
         variants: those that are worth a trial.
-        words, sizes, origin, source, estimate: as of `spec.Question`.
+        words, sizes, origin, source, estimate: as of `spec.Question`. A CPU's vector instructions
+            are a word of each: one target stands for all of them.
     """
+    if call.vectors:
+        words = {**words, "vectors": call.vectors}
     asked = spec.Question(
         table, lambda: words, sizes, default, variants, partial(_read, default), origin,
         source, _text, estimate,
@@ -99,19 +102,23 @@ def chosen(
 @cache
 def tuned_sizes(table: str) -> tuple[Mapping[str, int], ...]:
     """The sizes that choices of a table are shipped for, of all archs: bundles are built for them,
-    too, so that what is chosen for the sizes between them is there."""
+    too, so that what is chosen for the sizes between them is there. Not of CPUs: a bundle is for
+    any processor, and those are of some."""
     found = [
         entry["sizes"]
         for file in sorted((FOLDER / "tuned").glob("*.json"))
         for entry in json.loads(file.read_text(encoding="utf-8"))["entries"]
-        if entry["table"] == table
+        if entry["table"] == table and not entry["target"].startswith("cpu:")
     ]
     return tuple({str(sorted(sizes.items())): sizes for sizes in found}.values())
 
 
 def _text(choice: Any) -> str:
-    """`m=128, n=64`."""
-    return ", ".join(f"{name}={value}" for name, value in choice._asdict().items())
+    """`m=128, n=64`; of numbers that belong together `group=2048x4x8`."""
+    return ", ".join(
+        f"{name}={'x'.join(map(str, value)) if isinstance(value, tuple) else value}"
+        for name, value in choice._asdict().items()
+    )
 
 
 def _read(default: Any, text: str) -> Any:
@@ -120,12 +127,24 @@ def _read(default: Any, text: str) -> Any:
     usual = default._asdict()
     if list(values) != list(usual):
         return None
-    return type(default)(
-        *(v if isinstance(usual[name], str) else _number(v) for name, v in values.items())
-    )
+    try:
+        return type(default)(*(_value(usual[name], one) for name, one in values.items()))
+    except (ValueError, TypeError):
+        return None
 
 
-def _number(text: str) -> int | bool:
+def _value(usual: Any, text: str) -> Any:
+    """Of a field, as text.
+
+    Raises:
+        ValueError, TypeError: there is no such value of it.
+    """
+    if isinstance(usual, str):
+        return text
+    if text == str(usual):  # as None
+        return usual
+    if isinstance(usual, tuple):
+        return type(usual)(*map(int, text.split("x")))
     return text == "True" if text in ("True", "False") else int(text)
 
 

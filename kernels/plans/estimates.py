@@ -18,7 +18,7 @@ from xtarget.spec import cdiv
 
 from .tuning_matmul import MatmulTile, Wanted
 
-__all__ = ["Chip", "chip", "seconds"]
+__all__ = ["CORES", "Chip", "chip", "outer_cycles", "seconds"]
 
 
 class Chip(NamedTuple):
@@ -64,6 +64,27 @@ _FOUR_WARPS, _FEW_ROWS, _ADDRESSES, _BY_COLUMNS, _IN_TURN = 0.86, 0.69, 1.13, 0.
 _IN_GROUPS: Final = 0.9
 #: A choice that does not fit a multiprocessor takes so many times as long: it spills.
 _TOO_LARGE: Final = 3.0
+
+
+#: A CPU's vectors: elements of float32 in one, and how many registers hold them.
+CORES: Final = {"avx2": (8, 16), "avx512": (16, 32)}
+#: Instructions of one kind that a core begins each cycle, cycles from one sum to the next of the
+#: same register, and those of a vector that goes through memory and back for want of one.
+_AT_ONCE, _CHAIN, _SPILL = 2, 4, 2
+
+
+def outer_cycles(wanted: Wanted, tile: MatmulTile, vectors: str) -> float:
+    """Cycles of a product of float32 on one of a CPU's cores, as a sum of outer products.
+
+    A step of a tile is a sum for each of its vectors, which reads the columns' vectors and an
+    element of each row; what the registers do not hold goes through memory.
+    """
+    lanes, registers = CORES[vectors]
+    columns = cdiv(tile.n, lanes)
+    sums = tile.m * columns
+    step = max(sums / _AT_ONCE, (columns + tile.m) / _AT_ONCE, _CHAIN)
+    step += _SPILL * max(0, sums + columns + 1 - registers) + 2 / tile.k
+    return wanted.blocks(tile) * wanted.k * step
 
 
 def chip(vendor: str, arch: str) -> Chip | None:

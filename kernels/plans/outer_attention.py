@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from xtarget import spec
 
-from . import tuning
+from . import tuned
 from .attended import Fusion
 from .attention_launch import Attention, Wanted
 from .layouts import collapse
@@ -16,14 +16,6 @@ __all__ = ["WORTH", "OuterAttention"]
 
 #: Queries that are worth laying keys and values out as panels.
 WORTH: Final = 16
-#: Keys whose powers a tile keeps, products that are written out, and programs for each unit.
-_KEYS: Final = 512
-_STEP: Final = 4
-_PROGRAMS: Final = 16
-#: Queries of a tile and columns of a panel, by type: 16 vectors of sums are what registers hold
-#: beside operands; or 8 of half the size, for few registers.
-_TILES: Final = {"float32": (8, 32), "float64": (8, 16)}
-_FEW_REGISTERS: Final = {"float32": (4, 16), "float64": (2, 16)}
 _OPERANDS: Final = {"mask": "sm", "slopes": "ss"}
 
 
@@ -34,14 +26,17 @@ class OuterAttention(Attention):
         outs, computed, numbers, flags = wanted
         call, query, key, value = self.call, self.query, self.key, self.value
         batch, length, keys = query.shape[:-2], query.shape[-2], key.shape[-2]
-        few = tuning.has_few_registers(call)
-        queries, width = (_FEW_REGISTERS if few else _TILES)[computed]
         if length < WORTH or "lengths" in self.more:
             return super()._launches(wanted)
-        tiles, total = spec.cdiv(length, queries) + self.sequences, 1
+        total = 1
         for n in batch:
             total *= n
-        blocks, programs = tiles * total, _PROGRAMS * call.compute_units
+        tile = tuned.outer_attention(
+            call, computed, {"L": length, "S": keys, "heads": total, "size": query.shape[-1]}
+        )
+        queries, width = tile.queries, tile.width
+        tiles = spec.cdiv(length, queries) + self.sequences
+        blocks, programs = tiles * total, tile.programs * call.compute_units
         if blocks < call.compute_units:
             return super()._launches(wanted)
         if blocks < programs:
@@ -65,7 +60,7 @@ class OuterAttention(Attention):
         v_source = spec.Temporary(len(temporaries))
         value = copied(2, value, (-1, -2, width, keys * width, True))
         scratch = spec.Temporary(len(temporaries))
-        room = (programs, queries * (_KEYS + columns))
+        room = (programs, queries * (tile.keys + columns))
         temporaries.append(spec.ArrayType(computed, room, spec.contiguous_strides(room)))
 
         rows = (*batch, length)
@@ -113,10 +108,10 @@ class OuterAttention(Attention):
                 **{name: 1 for name, step in steps.items() if step == 1},
                 "T": spec.dtype_constant(computed),
                 "BLOCK_L": queries,
-                "KEYS": _KEYS,
+                "KEYS": tile.keys,
                 "WIDTH": width,
                 "COLUMNS": columns,
-                "STEP": _STEP,
+                "STEP": tile.step,
             },
             (programs, 1, 1),
             num_warps=1,

@@ -218,8 +218,13 @@ class Work:
         sizes = self.sizes
         grid = self.first(step, spec.Output()).grid[0]
         block_k = spec.cdiv(self.kept.size, grid)
-        wanted = self.call.compute_units * sizes.blocks_per_unit
-        parts = tuning.splits(grid, wanted, self.reduced.size * block_k, sizes.shortest)
+        wanted, elements = (
+            self.call.compute_units * sizes.blocks_per_unit,
+            self.reduced.size * block_k,
+        )
+        if elements <= sizes.whole:
+            return 1
+        parts = tuning.splits(grid, wanted, elements, sizes.shortest)
         return 1 if parts == 1 else self.first(step, spec.Temporary(), parts).grid[1]
 
     def first(self, step: Step, out: spec.Output | spec.Temporary, parts: int = 1) -> spec.Launch:

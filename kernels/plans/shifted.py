@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from xtarget import spec
 
-from . import tuning, tuning_windows
+from . import tuned, tuning, tuning_windows
 from .elementwise import compute_dtype
 from .movement import copy_launch
 from .phases import apart
@@ -24,8 +24,8 @@ _ROWS: Final = 32
 _LINE, _WINDOW = 8, (1, 3, 3)
 #: Positions that are worth laying weights out anew.
 _MANY: Final = 2048
-#: Tiles of a block, where there are blocks enough: what all of them need is found once.
-_STEPS, _BLOCKS = 16, 256
+#: Blocks from which on one makes several tiles.
+_BLOCKS = 256
 #: Lengths by which a tile's positions are divided as `_divided` does.
 _DIVIDED: Final = 1 << 21
 #: Products that are added one after the other.
@@ -73,20 +73,21 @@ def shifted(call: spec.Call, problem: Problem, arrays: Operands) -> list[spec.La
     """The launches."""
     launches: list[spec.Launch] = []
     for one in apart(problem):
-        more, weight = _weights(call, one, arrays)
+        tile = _tile(call, one, compute_dtype(arrays.dtype))
+        more, weight = _weights(call, one, arrays, tile)
         launches += more
-        launches += _one(call, one, arrays._replace(weight=weight))
+        launches += _one(call, one, arrays._replace(weight=weight), tile)
     return launches
 
 
 def _weights(
-    call: spec.Call, p: Problem, arrays: Operands
+    call: spec.Call, p: Problem, arrays: Operands, tile: tuning_windows.Shifted
 ) -> tuple[list[spec.Launch], spec.Input | spec.Temporary]:
     """The weights in the type that they are multiplied in: those of a tile's rows side by side,
     where that is worth it, else in C order.
     """
     total = compute_dtype(arrays.dtype)
-    if together := _together(call, p, total):
+    if together := _together(p, tile):
         tiles, taps = p.rows // together, math.prod(p.kernel)
         size = p.channels * taps * together
         shape = (p.groups, tiles, together, p.channels, *p.kernel)
@@ -109,23 +110,34 @@ def _weights(
     return list(made), copy
 
 
-def _together(call: spec.Call, p: Problem, total: str) -> int:
+def _together(p: Problem, tile: tuning_windows.Shifted) -> int:
     """Rows of a tile whose weights lie side by side; 0: they lie as they are."""
-    rows, _ = _tile(call, p, total)
+    rows = tile.channels
     positions = p.samples * math.prod(p.out_shape)
     return rows if p.rows >= 8 and p.rows % rows == 0 and positions >= _MANY else 0
 
 
-def _tile(call: spec.Call, p: Problem, total: str) -> tuple[int, int]:
-    """Rows and positions of a tile."""
-    few = tuning.has_few_registers(call)
-    return tuning_windows.shifted_tile(total, p.rows, p.out_shape[2], few_registers=few)
+def _tile(call: spec.Call, p: Problem, total: str) -> tuning_windows.Shifted:
+    default = tuning_windows.shifted(
+        total, p.rows, p.out_shape[2], _copy_of(p).lengths[2],
+        few_registers=tuning.has_few_registers(call),
+    )  # fmt: skip
+    sizes = {
+        "channels": p.channels,
+        "rows": p.rows,
+        "taps": math.prod(p.kernel),
+        "line": p.out_shape[2],
+        "positions": p.samples * p.groups * math.prod(p.out_shape),
+    }
+    return tuned.shifted(call, default, sizes, total)
 
 
-def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
+def _one(
+    call: spec.Call, p: Problem, arrays: Operands, tile: tuning_windows.Shifted
+) -> list[spec.Launch]:
     dtype, total = arrays.dtype, compute_dtype(arrays.dtype)
     copy = _copy_of(p)
-    channels, width = _tile(call, p, total)
+    channels, width = tile.channels, tile.positions
     in_rows = spec.cdiv(p.out_shape[2], width)
     _, l1, l2 = copy.lengths
     o0, o1, o2 = p.out_shape
@@ -147,7 +159,7 @@ def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
         # a tile reads on behind the last row
         layout = (count * channel + width,)
         arrays.temporaries.append(spec.ArrayType(total, layout, (1,)))
-        launches.append(_padding(call, p, copy, arrays.x, x))
+        launches.append(_padding(p, copy, arrays.x, x, tile.line))
         sx = (p.groups * p.channels * channel, channel, s0, s1)
         # where a window begins: taps may be in front of it
         back = [
@@ -160,7 +172,7 @@ def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
     tiles = flat if is_flat else in_rows
     places = flat if is_flat else in_rows * o0 * o1
     blocks = row_tiles * places * p.samples
-    steps = max(1, min(_STEPS, places, blocks // _BLOCKS))
+    steps = max(1, min(tile.steps, places, blocks // _BLOCKS))
     chunk = max(1, _IN_TURN // max(1, lines * columns))
     args: dict[str, spec.Argument] = {
         **arrays.given(),
@@ -191,7 +203,7 @@ def _one(call: spec.Call, p: Problem, arrays: Operands) -> list[spec.Launch]:
         "SPLIT": max(copy.split) > 1,
         "LINES": lines if p.kernel == _WINDOW else 0,
         "COLUMNS": columns if columns <= _LINE else 0,
-        "TOGETHER": _together(call, p, total) > 0,
+        "TOGETHER": _together(p, tile) > 0,
         "ONCE": p.channels <= chunk,
         "BLOCK_C": channels,
         "BLOCK_P": width,
@@ -228,7 +240,7 @@ def _lies_ready(p: Problem) -> bool:
 
 
 def _padding(
-    call: spec.Call, p: Problem, copy: _Copy, x: spec.Argument, out: spec.Temporary
+    p: Problem, copy: _Copy, x: spec.Argument, out: spec.Temporary, line: int
 ) -> spec.Launch:
     rows = copy.lengths[0] * copy.lengths[1]
     step = p.along[2] * p.sx[4]
@@ -253,7 +265,7 @@ def _padding(
         {
             **{name: 1 for name, value in strides.items() if value == 1},
             "ROWS": _ROWS,
-            "BLOCK": tuning_windows.line(copy.lengths[2]),
+            "BLOCK": line,
         },
         (blocks, spec.cdiv(rows, _ROWS), 1),
         num_warps=1,

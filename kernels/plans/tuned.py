@@ -16,9 +16,11 @@ __all__ = [
     "attention",
     "flat",
     "hopper_attention",
+    "outer_attention",
     "reduction",
     "rows",
     "scans",
+    "shifted",
     "sorts",
     "windows",
 ]
@@ -26,6 +28,8 @@ __all__ = [
 _TABLE = "kernels/plans/tuning.py"
 #: The least length of a tile of matrix units.
 _UNIT = 16
+#: The least vector of a CPU: the run time makes shorter ones of single elements.
+_VECTOR = 16
 #: Elements of the least and the largest tile of digits.
 _DIGITS = 64, 256
 
@@ -46,11 +50,11 @@ def flat(call: spec.Call, function: str, space: Space, operands: int, nbytes: in
     few = tuning.has_few_registers(call)
     default = tuning.flat(call.vendor, operands, few_registers=few)
     strided = any(space.strides)
+    # `stream` is no variant: what it saves here, who reads the result next may pay
     factors = {
         "strided" if strided else "block": (0.25, 0.5, 2, 4),
         "num_warps": (0.5, 2),
         **({"chunk": (0.25, 0.5, 2, 4)} if default.chunk else {}),
-        **({"stream": (1 / 4, 4, 64)} if default.stream else {}),
     }
     if call.vendor == "cpu":
         factors.pop("num_warps")
@@ -62,7 +66,8 @@ def flat(call: spec.Call, function: str, space: Space, operands: int, nbytes: in
     }
 
     def variants() -> list[tuning.Flat]:
-        return choices.varied(default, factors, _powers("block", "strided", "num_warps"))
+        found = choices.varied(default, factors, _powers("block", "strided", "num_warps"))
+        return [one for one in found if min(one.block, one.strided) >= _VECTOR]
 
     return choices.chosen(
         call, "elementwise", default, variants, words, {"n": space.size}, source=_TABLE
@@ -97,7 +102,8 @@ def rows(
         factors.pop("per_warp")  # a block is one thread
 
     def variants() -> list[tuning.Rows]:
-        return choices.varied(default, factors, _powers("piece", "step", "tile", "per_warp"))
+        found = choices.varied(default, factors, _powers("piece", "step", "tile", "per_warp"))
+        return [one for one in found if one.step >= _VECTOR]
 
     sizes = {"n": n, "rows": count}
     return choices.chosen(call, "rows", default, variants, words, sizes, source=_TABLE)
@@ -111,7 +117,7 @@ def reduction(
     Args:
         along_kept: lanes lie side by side along the kept elements.
     """
-    default = tuning.reduction(call.vendor)
+    default = tuning.reduction(call.vendor, few_registers=tuning.has_few_registers(call))
     words = {
         "kernel": call.kernel,
         "lanes": "kept" if along_kept else "reduced",
@@ -121,11 +127,16 @@ def reduction(
         "tile": (0.25, 0.5, 2, 4),
         "blocks_per_unit": (0.25, 0.5, 2, 4),
         **({"columns": (0.5, 2)} if along_kept else {}),
-        **({"shortest": (0.25, 4)} if call.vendor == "cpu" else {"num_warps": (0.5, 2)}),
+        **(
+            {"shortest": (0.25, 4), "whole": (0.25, 4)}
+            if call.vendor == "cpu"
+            else {"num_warps": (0.5, 2)}
+        ),
     }
 
     def variants() -> list[tuning.Reduction]:
-        return choices.varied(default, factors, _powers("tile", "columns", "num_warps"))
+        found = choices.varied(default, factors, _powers("tile", "columns", "num_warps"))
+        return [one for one in found if one.tile >= 4 * _VECTOR]  # of which `moments` takes a part
 
     sizes = {"kept": kept.size, "reduced": reduced.size}
     return choices.chosen(call, "reduction", default, variants, words, sizes, source=_TABLE)
@@ -170,7 +181,9 @@ def _varied(
 _TABLES = {
     "attention": "kernels/plans/attention_tiles.py",
     "attention of sm_90": "kernels/plans/attention_tiles.py",
+    "attention by outer products": "kernels/plans/attention_tiles.py",
     "convolution": "kernels/plans/tuning_windows.py",
+    "convolution by outer products": "kernels/plans/tuning_windows.py",
     "sort": "kernels/plans/tuning_order.py",
 }
 
@@ -224,6 +237,56 @@ def hopper_attention(
     factors: dict[str, tuple[float, ...]] = {"keys": (0.5,), "stages": (1.5,)}
     found: attention_tiles.Hopper = _varied(
         call, "attention of sm_90", default, factors, lambda one: True, words, lengths
+    )
+    return found
+
+
+def outer_attention(
+    call: spec.Call, computed: str, lengths: dict[str, int]
+) -> attention_tiles.Outer:
+    """Of attention by sums of outer products.
+
+    Args:
+        lengths: queries, keys, heads, and the size of one.
+    """
+    from . import attention_tiles  # kernels of other kinds need no table of these
+
+    default = attention_tiles.outer(computed, few_registers=tuning.has_few_registers(call))
+    factors: dict[str, tuple[float, ...]] = {
+        "queries": (0.5, 2), "width": (2,), "keys": (0.25, 0.5), "programs": (0.5, 2),
+    }  # fmt: skip
+    sums = default.queries * default.width
+
+    def holds(one: attention_tiles.Outer) -> bool:
+        own = one.queries * one.width
+        return one.width >= _VECTOR and sums <= 2 * own <= 4 * sums and one.keys % one.width == 0
+
+    words = {"dtype": computed}
+    found: attention_tiles.Outer = _varied(
+        call, "attention by outer products", default, factors, holds, words, lengths
+    )
+    return found
+
+
+def shifted(
+    call: spec.Call,
+    default: tuning_windows.Shifted,
+    sizes: dict[str, int],
+    dtype: str,
+) -> tuning_windows.Shifted:
+    """Of a convolution by sums of outer products."""
+    factors: dict[str, tuple[float, ...]] = {
+        "channels": (0.5, 2), "positions": (2,), "steps": (0.25, 4), "line": (0.5, 2),
+    }  # fmt: skip
+    sums = default.channels * default.positions
+
+    def holds(one: tuning_windows.Shifted) -> bool:
+        own = one.channels * one.positions
+        return min(one.positions, one.line) >= _VECTOR and sums <= 4 * own <= 8 * sums
+
+    words = {"dtype": dtype}
+    found: tuning_windows.Shifted = _varied(
+        call, "convolution by outer products", default, factors, holds, words, sizes
     )
     return found
 

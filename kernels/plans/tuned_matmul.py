@@ -87,7 +87,7 @@ def chosen(call: spec.Call, wanted: Wanted, problem: Problem) -> Choice:
         source=f"kernels/choices/{wanted.vendor}-{wanted.arch}.json"
         if default.origin == "measured"
         else "kernels/plans/tuning_matmul.py",
-        estimate=_estimate(wanted),
+        estimate=_estimate(wanted, call.vectors),
     )
     found = Choice(MatmulTile(*way[:5]), way.way, "measured", way.parts)
     if way == usual or not allowed(wanted, found) or (problem.tail is not None and way.parts > 1):
@@ -101,8 +101,16 @@ def _described(wanted: Wanted) -> str:
     return "by the host" if wanted.hosted else "yes"
 
 
-def _estimate(wanted: Wanted) -> Callable[[_Way], float] | None:
-    """The time that a model says of a choice; None: the arch has no model."""
+def _estimate(wanted: Wanted, vectors: str) -> Callable[[_Way], float] | None:
+    """The time that a model says of a choice; None: the arch has no model.
+
+    Args:
+        vectors: a CPU's.
+    """
+    if wanted.vendor == "cpu":
+        if wanted.kind != "single" or vectors not in estimates.CORES:
+            return None
+        return lambda one: estimates.outer_cycles(wanted, MatmulTile(*one[:5]), vectors)
     known = estimates.chip(wanted.vendor, wanted.arch)
     if known is None or wanted.kind != "half":
         return None

@@ -74,6 +74,7 @@ class Reduction(NamedTuple):
         alone: from so many kept elements side by side on, a step takes one reduced one of each;
             0 is never.
         pairs: `tile` of numbers with an index; 0: the same.
+        whole: up to so many elements one block reduces all: another launch would take longer.
     """
 
     tile: int
@@ -83,6 +84,7 @@ class Reduction(NamedTuple):
     shortest: int
     alone: int = 0
     pairs: int = 0
+    whole: int = 0
 
 
 class Scans(NamedTuple):
@@ -163,9 +165,12 @@ _REDUCTION: Final = {
     "nvidia": Reduction(4096, 128, 8, 4, 8192),
     "amd": Reduction(4096, 64, 4, 4, 8192, pairs=1024),
     "intel": Reduction(1024, 32, 4, 4, 8192),
-    "cpu": Reduction(256, 256, 1, 4, 32768, alone=16),
+    "cpu": Reduction(256, 256, 1, 4, 32768, alone=16, whole=1 << 20),
     "other": Reduction(1024, 32, 4, 4, 8192),
 }
+
+#: Where 16 registers of 32 bytes hold a CPU's sums: of 64 elements, beside what they have lost.
+_REDUCTION_IN_FEW: Final = _REDUCTION["cpu"]._replace(tile=64, pairs=256)
 
 _SCANS: Final = {
     "nvidia": Scans(4096, 512, 2048, 128, 8, 16, 8192, 128),
@@ -267,8 +272,8 @@ def flat(vendor: str, operands: int = 1, *, few_registers: bool = False) -> Flat
     return (table if vendor in table else _FLAT).get(vendor, _FLAT["other"])
 
 
-def reduction(vendor: str) -> Reduction:
-    return of(_REDUCTION, vendor)
+def reduction(vendor: str, *, few_registers: bool = False) -> Reduction:
+    return _REDUCTION_IN_FEW if few_registers else of(_REDUCTION, vendor)
 
 
 def rows(vendor: str) -> Rows:

@@ -9,11 +9,12 @@ from xtarget.spec import cdiv, next_power_of_2
 
 __all__ = [
     "LEAST",
+    "Shifted",
     "Tile",
     "direct_tile",
     "gradient_parts",
     "gradient_tile",
-    "line",
+    "shifted",
     "shifted_tile",
     "tapped_tile",
     "tile",
@@ -31,6 +32,20 @@ class Tile(NamedTuple):
     k: int
     num_warps: int
     num_stages: int
+
+
+class Shifted(NamedTuple):
+    """A tile of sums of outer products.
+
+    Attributes:
+        steps: tiles of a block, where there are blocks enough: what all of them need is found once.
+        line: elements of a row that are copied at once, in front of the sums.
+    """
+
+    channels: int
+    positions: int
+    steps: int
+    line: int
 
 
 #: Largest first. Addresses are made for each element of a window, so tiles are smaller than those
@@ -162,9 +177,18 @@ def gradient_parts(blocks: int, units: int, positions: int) -> int:
     return min(max(parts, cdiv(positions, _LONGEST)), 65535)
 
 
-def line(length: int) -> int:
-    """Elements of a row that a CPU copies at once for a convolution."""
-    return min(max(next_power_of_2(length), 16), 64)
+#: Tiles of a block, where there are blocks enough.
+_STEPS: Final = 16
+
+
+def shifted(dtype: str, rows: int, length: int, copied: int, *, few_registers: bool) -> Shifted:
+    """By `shifted_tile`.
+
+    Args:
+        copied: elements of a row of the copy.
+    """
+    tile = shifted_tile(dtype, rows, length, few_registers=few_registers)
+    return Shifted(*tile, _STEPS, min(max(next_power_of_2(copied), 16), 64))
 
 
 def shifted_tile(dtype: str, rows: int, length: int, *, few_registers: bool) -> tuple[int, int]:

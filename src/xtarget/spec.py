@@ -172,6 +172,8 @@ class Call:
             specializations that gain little, so that each binary serves as many calls as it can.
         register_bytes: of all vector registers of a CPU's core; 0: not known, as of a bundle, or
             no CPU. Like `vendor`, for choosing tile sizes only.
+        vectors: a CPU's vector instructions (`avx512`, `avx2`, `asimd`), for the same; empty: not
+            known, or no CPU.
     """
 
     kernel: str
@@ -187,6 +189,7 @@ class Call:
     chooser: Chooser | None = None
     general: bool = False
     register_bytes: int = 0
+    vectors: str = ""
 
     def choose(self, asked: Question) -> Any:
         """The choice that was measured to be the fastest for this call, else the default."""

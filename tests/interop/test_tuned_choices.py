@@ -30,7 +30,9 @@ FEW = ("m=8, n=32, k=4", "m=4, n=64, k=4", "m=4, n=16, k=4")
 @pytest.fixture(autouse=True)
 def _own_cache(a_cpu: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(planning, "register_bytes", lambda: 2048)  # whatever this processor has
+    # whatever this processor has
+    monkeypatch.setattr(planning, "register_bytes", lambda: 2048)
+    monkeypatch.setattr(planning, "vectors", lambda: "avx512")
     monkeypatch.setattr(tuning_search, "_WIDEST", 1e9)  # whatever else this machine does
     monkeypatch.setattr(trials, "_SECONDS", 1e-4)
     monkeypatch.setattr(trials, "_MOST_SETS", 2)

@@ -16,7 +16,12 @@ from xtarget._launch import planning
 from xtarget._launch.prepared import Prepared
 from xtarget._values.types import Target
 
-HOPPER = "nvidia:sm_90"
+HOPPER, CPU = "nvidia:sm_90", "cpu:spirv64"
+#: On the CPU: the table, the operator, shapes and options.
+OUTER: list[tuple[str, str, tuple[tuple[int, ...], ...], dict[str, Any]]] = [
+    ("attention by outer products", "attention", ((8, 130, 16), (8, 70, 16), (8, 70, 16)), {}),
+    ("convolution by outer products", "conv2d", ((1, 16, 12, 20), (8, 16, 3, 3)), {"padding": 1}),
+]
 CALLS: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
     ("attention of sm_90", "attention", (array("bfloat16", 4, 32, 4096, 128),) * 3, {}),
     (
@@ -74,6 +79,48 @@ def test_tiles_stay_those_of_matrix_units(target: str) -> None:
                 assert all(numbers[side] >= 16 for side in sides if side in numbers)
                 warps = numbers.get("num_warps", 1)
                 assert warps & (warps - 1) == 0
+
+
+@pytest.mark.parametrize(("table", "name", "shapes", "options"), OUTER)
+def test_a_choice_reaches_the_launches_of_outer_products(
+    table: str, name: str, shapes: Any, options: Any
+) -> None:
+    types = [array("float32", *shape) for shape in shapes]
+    usual, seen = planned(name, types, options, {}, CPU)
+    (asked,) = [one.asked for one in seen if one.asked.table == table]
+    variants = list(asked.variants())
+    assert 10 <= len(variants) <= 40
+    for one in variants:
+        plan, _ = planned(name, types, options, {table: one}, CPU)
+        assert plan.outputs == usual.outputs
+        numbers = one._asdict()
+        assert all(n & (n - 1) == 0 for n in numbers.values())
+        assert numbers.get("keys", 512) % numbers.get("width", 1) == 0
+    changed = {str(planned(name, types, options, {table: one}, CPU)[0]) for one in variants}
+    assert len(changed) >= 8
+
+
+@pytest.mark.skipif(find_spec("pyopencl") is None, reason="pyopencl is not installed")
+@pytest.mark.parametrize(("table", "name", "shapes", "options"), OUTER)
+def test_sums_are_the_same_by_each_choice_of_outer_products(
+    table: str, name: str, shapes: Any, options: Any
+) -> None:
+    rng = np.random.default_rng(0)
+    args = tuple(rng.standard_normal(shape).astype(np.float32) for shape in shapes)
+    types = [array("float32", *shape) for shape in shapes]
+    right = xtarget.run(name, *(one.astype(np.float64) for one in args), device="cpu", **options)
+    _, seen = planned(name, types, options, {}, str(xtarget.device("cpu").info.target))
+    asked = next(one.asked for one in seen if one.asked.table == table)
+    for one in asked.variants():
+        if sum(a != b for a, b in zip(one, asked.default, strict=True)) > 1:
+            continue  # each number by itself
+        for changed in libraries.on_change:
+            changed(name)  # plans are made anew
+        with tunings.trying({table: one}):
+            launch = Prepared(name, args, None, "cpu", None, options)
+        np.testing.assert_allclose(launch(), right, rtol=1e-4, atol=1e-5)
+    for changed in libraries.on_change:
+        changed(name)
 
 
 @pytest.mark.skipif(find_spec("pyopencl") is None, reason="pyopencl is not installed")

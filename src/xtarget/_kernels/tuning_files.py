@@ -17,9 +17,12 @@ from .._values.choosing import bounds_of, octave_of
 from .._values.errors import ArgumentError, shortened
 from .._values.value_classes import value_class
 
-__all__ = ["FORMAT", "Entry", "Result", "entries_of", "merged", "read_file", "text_of"]
+__all__ = ["DEFAULT", "FORMAT", "Entry", "Result", "entries_of", "merged", "read_file", "text_of"]
 
 FORMAT: Final = "xtarget tuning 1"
+#: The choice of an entry in whose range the plan's own rule stands: of other sizes in it, too, for
+#: which the rule may say something else.
+DEFAULT: Final = "default"
 _MOST_BYTES: Final = 64 << 20
 _HOW: Final = ("measured", "derived")
 
@@ -49,7 +52,7 @@ class Entry:
         device: the vendor's name of the device; text that says what a derived one is derived from.
         how: `measured`, or `derived` by a model.
         made: versions of what made it, and the date.
-        best: the choice, as text.
+        best: the choice, as text; or `DEFAULT`.
         results: of each configuration, by its text. None are kept of what is shipped.
     """
 

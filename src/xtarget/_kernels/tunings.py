@@ -23,7 +23,7 @@ from .._values.errors import ArgumentError
 from .._values.symbolic_integers import peek
 from .._values.value_classes import value_class
 from . import libraries
-from .tuning_files import Entry, merged, read_file, text_of
+from .tuning_files import DEFAULT, Entry, merged, read_file, text_of
 
 __all__ = [
     "Served",
@@ -141,7 +141,12 @@ def _nearest(target: str, asked: Question, *, local: bool) -> tuple[Any, Entry] 
     fitting = [entry for entry in (*known, *shipped) if entry.words == words]
     if not fitting:
         return None
-    octaves = {name: octave_of(size) for name, size in asked.sizes.items()}
+    sizes = asked.sizes
+    usual = asked.text(asked.default)
+    if all(entry.best in (DEFAULT, usual) for entry in fitting):
+        # whichever is nearest says the same: the call's class has no ranges for it
+        sizes = {name: peek(size) for name, size in sizes.items()}
+    octaves = {name: octave_of(size) for name, size in sizes.items()}
     best: tuple[int, Any, Entry] | None = None
     for entry in fitting:
         own = entry.octaves
@@ -150,20 +155,18 @@ def _nearest(target: str, asked: Question, *, local: bool) -> tuple[Any, Entry] 
         away = sum(abs(own[name] - octave) for name, octave in octaves.items())
         if away > _FARTHEST or (best is not None and best[0] <= away):
             continue
-        if asked.origin != "default" and not _is_near(entry, asked):
+        if asked.origin != "default" and not _is_near(entry, sizes):
             continue
-        choice = asked.read(entry.best)
+        choice = asked.default if entry.best == DEFAULT else asked.read(entry.best)
         if choice is not None:
             best = away, choice, entry
     return None if best is None else best[1:]
 
 
-def _is_near(entry: Entry, asked: Question) -> bool:
+def _is_near(entry: Entry, sizes: Mapping[str, int]) -> bool:
     """Whether an entry stands before a default that was measured too, by rules for more sizes: its
     own are within an eighth of the call's."""
-    return all(
-        -(-7 * own // 8) <= asked.sizes[name] <= 9 * own // 8 for name, own in entry.sizes.items()
-    )
+    return all(-(-7 * own // 8) <= sizes[name] <= 9 * own // 8 for name, own in entry.sizes.items())
 
 
 # ----------------------------------------------------------------------------------------- on disk

@@ -15,7 +15,7 @@ from .._arrays.dtypes import NumpyRules
 from .._arrays.host import KIND as HOST
 from .._kernels import implementations, tunings
 from .._kernels.libraries import RegisteredKernel
-from .._system.processor import register_bytes
+from .._system.processor import register_bytes, vectors
 from .._system.signals import raised_by_handler
 from .._values.errors import ArgumentError, XTargetError, shortened, shortened_text
 from .._values.types import (
@@ -86,6 +86,7 @@ def call_of(
         chooser=tunings.chooser(str(target), local=here),
         general=general,
         register_bytes=register_bytes() if target.vendor == "cpu" and here else 0,
+        vectors=vectors() if target.vendor == "cpu" and here else "",
     )
 
 

@@ -11,7 +11,16 @@ import numpy as np
 from .._values.value_classes import value_class
 from ..targets.base import Stream
 
-__all__ = ["Clock", "DeviceClock", "HostClock", "Summary", "TorchClock", "summarize", "take"]
+__all__ = [
+    "Clock",
+    "DeviceClock",
+    "HostClock",
+    "ProcessorClock",
+    "Summary",
+    "TorchClock",
+    "summarize",
+    "take",
+]
 
 #: Seconds that one sample takes at least: calls that are shorter are repeated within it.
 _SAMPLE_SECONDS, _MOST_CALLS = 1e-3, 1000
@@ -51,6 +60,24 @@ class HostClock:
             call()
         self._wait()
         return time.perf_counter() - start
+
+
+class ProcessorClock:
+    """Processor time of this process, around calls and a wait for them: of one core, what else runs
+    on it counts little."""
+
+    name = "processor time around synchronize"
+
+    def __init__(self, wait: Callable[[], Any]) -> None:
+        self._wait = wait
+
+    def time(self, calls: Sequence[Callable[[], Any]]) -> float:
+        self._wait()
+        start = time.process_time()
+        for call in calls:
+            call()
+        self._wait()
+        return time.process_time() - start
 
 
 class DeviceClock:

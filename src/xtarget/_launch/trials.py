@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from .._values.errors import ArgumentError
 from .._values.types import DTYPES, Artifact, CompileRequest, DeviceInfo
 from ..targets.base import Device
 from .prepared import Prepared
-from .samples import Clock, DeviceClock, HostClock, Summary, summarize, take
+from .samples import Clock, DeviceClock, HostClock, ProcessorClock, Summary, summarize, take
 
 __all__ = ["Trials", "artifacts_of", "copied", "excess", "seconds_of"]
 
@@ -27,8 +28,10 @@ _PART_OF_MEMORY: Final = 0.4
 #: Seconds of samples of a choice, and of one that takes so many times as long as the best.
 _SECONDS: Final = 0.03
 _HOPELESS: Final = 2.5
-#: Rounds in which the best are compared, one after the other.
+#: Rounds in which the best are compared, one after the other; and where the host's clock times
+#: them, as what else the host does lasts longer than a call.
 _ROUNDS: Final = 7
+_HOST_ROUNDS: Final = 21
 #: Elements of a result that are compared, and by how much they may differ, of the largest one.
 _COMPARED: Final = 1 << 20
 _SAME: Final = {"float16": 4e-3, "bfloat16": 3e-2, "float32": 2e-4, "float64": 1e-9}
@@ -145,7 +148,10 @@ class Trials:
             for args, out in zip(self._sets, self._outs, strict=True)
         ]
         wait, stream = found[0].waits()
-        return found, HostClock(wait) if stream is None else DeviceClock(stream)
+        if stream is not None:
+            return found, DeviceClock(stream)
+        alone = self._device.info.host_memory and len(os.sched_getaffinity(0)) == 1
+        return found, ProcessorClock(wait) if alone else HostClock(wait)
 
     def time(self, choice: Mapping[str, Any], best: float | None) -> Summary:
         """Seconds of a call; of one sample where that is hopeless.
@@ -167,12 +173,14 @@ class Trials:
         """Seconds of some choices, in turn: a clock that drifts is the same for all."""
         ready = [self.calls(choice) for choice in choices]
         counts = []
+        events = all(isinstance(clock, DeviceClock) for _, clock in ready)
+        rounds = _ROUNDS if events else _HOST_ROUNDS
         for calls, clock in ready:
             clock.time(calls)
             once = max(min(clock.time(calls[:1]) for _ in range(2)), 1e-7)
-            counts.append(max(1, min(500, round(_SECONDS / _ROUNDS / once))))
+            counts.append(max(1, min(500, round(_SECONDS / rounds / once))))
         found: list[list[float]] = [[] for _ in choices]
-        for turn in range(_ROUNDS):
+        for turn in range(rounds):
             for (calls, clock), count, samples in zip(ready, counts, found, strict=True):
                 chosen = [calls[(turn * count + one) % len(calls)] for one in range(count)]
                 samples.append(clock.time(chosen) / count)
