@@ -167,7 +167,11 @@ def _product(
             inside = inside & some
         x = element(tl.load(pa, mask=inside, other=0), a, DOT)
         z = element(tl.load(pb, mask=(rk < left)[:, None], other=0), b, DOT)
-    if DOT.is_floating():
+    # of float64, NVIDIA's compiler (Triton 3.6) fails for an operand that was converted from less
+    narrower: tl.constexpr = tl.float64 == DOT and (
+        a.dtype.element_ty != tl.float64 or b.dtype.element_ty != tl.float64
+    )
+    if DOT.is_floating() and not narrower:
         total = tl.dot(x, z, total, input_precision="ieee", out_dtype=total.dtype)
     else:
         total += tl.sum(x[:, :, None] * z[None, :, :], 1).to(total.dtype)

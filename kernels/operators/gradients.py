@@ -49,7 +49,7 @@ def _rms_back(torch: Any, d: Any, x: Any, weight: Any = None, eps: float = 1e-6)
 
 
 def _attention_back(
-    grad: Any, query: Any, key: Any, value: Any, out: Any, lse: Any, *, layout: str = "bhsd",
+    grad: Any, query: Any, key: Any, value: Any, output: Any, lse: Any, *, layout: str = "bhsd",
     softcap: float | None = None, scale: float | None = None, **options: Any,
 ) -> Any:  # fmt: skip
     """By the formula, from the result and the sums that are given."""
@@ -58,7 +58,7 @@ def _attention_back(
     def heads(x: Any) -> Any:
         return np.swapaxes(x, -3, -2) if layout == "bshd" else x
 
-    grad, query, key, value, out = map(heads, (grad, query, key, value, out))
+    grad, query, key, value, output = map(heads, (grad, query, key, value, output))
     group = query.shape[-3] // max(key.shape[-3], 1) if query.ndim > 2 else 1
     k, v = (np.repeat(x, group, -3) if query.ndim > 2 else x for x in (key, value))
     scale = query.shape[-1] ** -0.5 if scale is None else scale
@@ -69,7 +69,7 @@ def _attention_back(
     seen = visible(np, query.shape[-2], key.shape[-2], options)[0]
     total = np.where(np.isneginf(lse), np.inf, lse)[..., None]
     power = np.where(seen, np.exp(np.where(seen, scores - total, -np.inf)), 0)
-    level = (grad * out).sum(-1, keepdims=True)
+    level = (grad * output).sum(-1, keepdims=True)
     change = power * (grad @ np.swapaxes(v, -1, -2) - level) * slope
     of_key, of_value = (np.swapaxes(x, -1, -2) for x in (change, power))
 
@@ -109,7 +109,7 @@ ROWS: tuple[KernelSpec, ...] = (
         "of x, of its weight, of its bias", by_torch(_layer_back),
         _normalized, "native_layer_norm_backward layer_norm_bp",
         options={"eps": 1e-5}, tolerance=(128, 64), **_ALL),
-    row("attention_backward", "grad query key value out lse", attention_backward, "gradients of "
+    row("attention_backward", "grad query key value output lse", attention_backward, "gradients of "
         "attention: of query, of key, of value, from its result and the log of its sums; causal, "
         "in a window, keys with fewer heads", _attention_back, _attended,
         "scaled_dot_product_attention_backward flash_attention_backward sdpa_backward",

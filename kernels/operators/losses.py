@@ -51,6 +51,19 @@ def _switch(option: str, on: str, off: str) -> Callable[[Call], str]:
     return choice
 
 
+def _bounded(option: str, function: str, *, zero: bool = False) -> Callable[[Call], str]:
+    """The function; the option has to be above 0 (`zero`: or 0)."""
+
+    def choice(call: Call) -> str:
+        value = call.options[option]
+        if not (value > 0 or (zero and value == 0)):
+            least = "from 0 on" if zero else "above 0"
+            raise ArgumentError(f"{call.kernel}: {option} is {value!r}; it has to be {least}.")
+        return _file(function)
+
+    return choice
+
+
 def _loss(
     name: str,
     function: str | Callable[[Call], str],
@@ -84,10 +97,10 @@ ROWS: tuple[KernelSpec, ...] = (
     _loss("mse_loss", "mse", "(x - y)^2", _functional("mse_loss"),
           "mean_squared_error mean_sqerr_loss"),
     _loss("l1_loss", "l1", "|x - y|", _functional("l1_loss"), "absolute_difference"),
-    _loss("huber_loss", "huber", "(x - y)^2 / 2, farther out than delta linear",
+    _loss("huber_loss", _bounded("delta", "huber"), "(x - y)^2 / 2, farther out than delta linear",
           _functional("huber_loss"), number={"delta": 1.0}),
-    _loss("smooth_l1_loss", "smooth_l1", "huber_loss / beta", _functional("smooth_l1_loss"),
-          number={"beta": 1.0}),
+    _loss("smooth_l1_loss", _bounded("beta", "smooth_l1", zero=True), "huber_loss / beta",
+          _functional("smooth_l1_loss"), number={"beta": 1.0}),
     _loss("bce_loss", "bce", "-y log(x) - (1 - y) log(1 - x); x has to be from 0 to 1",
           _reduced(lambda torch, x, y: -y * x.log().clamp(min=-100)
                    - (1 - y) * (-x).log1p().clamp(min=-100)),

@@ -20,7 +20,7 @@ __all__ = ["Backward", "attention_backward"]
 _TILES = {True: ((128, 32), (256, 16)), False: ((32, 32), (256, 16))}
 #: AMD's chips without matrix units of their own multiply in registers.
 _SMALL = {True: ((64, 32), (256, 16)), False: ((256, 16),)}
-_NAMES = ("grad", "query", "key", "value", "out")
+_NAMES = ("grad", "query", "key", "value", "output")
 
 
 def attention_backward(call: spec.Call, way: type[Backward] | None = None) -> spec.Plan:
@@ -72,7 +72,7 @@ class Backward:
         for name, array, shape in (
             ("key", key, (*key.shape[:-1], query.shape[-1])),
             ("value", value, (*key.shape[:-1], value.shape[-1])),
-            ("out", out, (*heads, value.shape[-1])),
+            ("output", out, (*heads, value.shape[-1])),
             ("grad", grad, (*heads, value.shape[-1])),
         ):
             if array.shape != shape:

@@ -90,7 +90,9 @@ class Attention:
         left, right = -1, 0 if causal else -1
         if window is not None:
             pair = window if isinstance(window, tuple | list) else ()
-            if len(pair) != 2 or any(isinstance(n, bool) or not isinstance(n, int) for n in pair):
+            if len(pair) != 2 or any(
+                isinstance(n, bool) or not isinstance(n, int) or n < -1 for n in pair
+            ):
                 raise spec.ArgumentError(
                     f"{call.kernel}: window is {window!r}; it has to be None or two integers: how "
                     "many keys before and after its own a query sees, -1 for all."
@@ -125,6 +127,10 @@ class Attention:
                 raise spec.ArgumentError(
                     f"{call.kernel}: {name} is {value!r}; it has to be a number."
                 )
+        if cap is not None and not 0 <= cap < float("inf"):
+            raise spec.ArgumentError(
+                f"{call.kernel}: softcap is {cap!r}; it has to be a number above 0, or None."
+            )
         if scale is None:
             scale = float(int(self.query.shape[-1])) ** -0.5
         found: dict[str, spec.Argument] = {"scale": spec.Scalar(float(scale), computed)}

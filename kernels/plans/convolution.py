@@ -22,10 +22,15 @@ def _bias(call: spec.Call, channels: int, dtype: str) -> spec.Argument | None:
     if len(call.args) < 3 or call.args[2] is spec.ABSENT:
         return None
     bias = call.array(2)
-    if bias.shape != (channels,) or bias.dtype != dtype or not bias.contiguous:
+    if bias.shape != (channels,) or bias.dtype != dtype:
         raise spec.ArgumentError(
             f"{call.kernel}: bias has shape {bias.shape} of {bias.dtype}; it has to be ({channels},"
-            f") of {dtype}, side by side: a number for each channel of the result."
+            f") of {dtype}: a number for each channel of the result."
+        )
+    if not bias.contiguous:
+        raise spec.ArgumentError(
+            f"{call.kernel}: the elements of bias are {bias.strides[0]} apart; they have to lie "
+            "side by side. Give a contiguous copy."
         )
     return spec.Input(2)
 

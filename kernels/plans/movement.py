@@ -127,15 +127,12 @@ def integers(call: spec.Call, name: str, *, count: int | None = None) -> _Ints:
     """
     value = call.options[name]
     several = tuple(value) if isinstance(value, tuple | list) else (value,)
-    if any(isinstance(one, bool) or not hasattr(one, "__index__") for one in several):
-        raise spec.ArgumentError(
-            f"{call.kernel}: {name} is {value!r}; it has to be an integer, or a tuple of them."
-        )
-    if count is not None and len(several) != count:
-        raise spec.ArgumentError(
-            f"{call.kernel}: {name} has {len(several)} numbers; it needs {count}, one for each "
-            "dimension."
-        )
+    wrong = any(isinstance(one, bool) or not hasattr(one, "__index__") for one in several)
+    if wrong or (count is not None and len(several) != count):
+        wanted = "an integer, or a tuple of them"
+        if count is not None:
+            wanted = "an integer" if count == 1 else f"{count} integers"
+        raise spec.ArgumentError(f"{call.kernel}: {name} is {value!r}; it has to be {wanted}.")
     return tuple(one.__index__() for one in several)
 
 

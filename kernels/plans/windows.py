@@ -138,7 +138,8 @@ def fitting(call: spec.Call, lengths: _Ints, kernel: _Ints, *, ceil: bool = Fals
     """The windows over axes of these lengths, by the options stride, padding and dilation.
 
     Args:
-        ceil: a last window may reach past the padding, if it begins before it.
+        ceil: a last window may reach past the padding, if it begins before it; so may the only
+            one.
 
     Raises:
         ArgumentError: there is no window.
@@ -152,7 +153,7 @@ def fitting(call: spec.Call, lengths: _Ints, kernel: _Ints, *, ceil: bool = Fals
     out = []
     for n, k, s, d, b, a in zip(lengths, kernel, stride, dilation, before, after, strict=True):
         free = n + b + a - d * (k - 1) - 1
-        if free < 0:
+        if free < 0 and not (ceil and free > -s):
             raise spec.ArgumentError(
                 f"{call.kernel}: a window of {k} elements with dilation {d} reaches over "
                 f"{d * (k - 1) + 1}, and the axis has {n + b + a} with its padding. Give a smaller "

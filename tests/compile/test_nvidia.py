@@ -6,6 +6,7 @@ import contextlib
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -244,3 +245,11 @@ def test_only_the_arrays_of_an_entry_are_counted() -> None:
     assert ptx.local_arrays(text, "first") == 32
     assert ptx.local_arrays(text, "second") == 0
     assert ptx.local_arrays("", "first") == 0
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool", "float32"])
+def test_a_product_of_float64_and_less_compiles(dtype: str) -> None:
+    """Triton 3.6 fails where an operand of a product in float64 was converted from less."""
+    a, b = np.ones((33, 17)), np.ones((17, 8), dtype)
+    assert xtarget.compile("matmul", a, b, target="nvidia:sm_90")
+    assert xtarget.compile("matmul", b.T, a.T, target="nvidia:sm_90")

@@ -210,6 +210,9 @@ def test_a_captured_nonzero_wants_arrays_for_all_that_it_gives(on: str) -> None:
     with xtarget.capture(on) as graph:
         with pytest.raises(xtarget.ArgumentError, match="Give out= for all of its outputs"):
             xtarget.run("a.nonzero", x)
+        # this one has no out= for a count
+        with pytest.raises(xtarget.ArgumentError, match="Call it before, outside of what is capt"):
+            xtarget.run("nonzero", x)
         xtarget.run("a.nonzero", x, out={"places": places, "found": found})
     graph.replay()
     np.testing.assert_array_equal(places[: int(found[0])].numpy(), np.flatnonzero(values))

@@ -116,3 +116,11 @@ def test_a_compiler_that_takes_too_long_is_said(
         xtarget.run(name, X, device=cpu)
     monkeypatch.delenv("XTARGET_JIT_SECONDS")
     assert (xtarget.run(name, X, device=cpu) == 2).all()
+
+
+def test_a_variable_of_the_environment_is_not_called_the_kernels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XTARGET_CACHE", "/some/folder")
+    with pytest.raises(xtarget.ArgumentError, match=r"^XTARGET_CACHE=/some/folder means nothing"):
+        xtarget.compile("add", np.ones((2, 3)), np.ones((2, 3)), target="nvidia:sm_90")

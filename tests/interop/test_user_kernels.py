@@ -32,6 +32,20 @@ def axpy(x, y, alpha, out, n, BLOCK: tl.constexpr):
 
 
 @xtarget.kernel(
+    inputs=("out",),
+    outputs={"y": "out"},
+    sizes={"n": lambda c: c.out.size},
+    constants={"BLOCK": 256},
+    grid=lambda c: (cdiv(c.n, c.BLOCK),),
+    name="test.own_word",
+)
+@triton.jit
+def own_word(out, y, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + i, tl.load(out + i, mask=i < n) * 2, mask=i < n)
+
+
+@xtarget.kernel(
     inputs=("x",),
     outputs={"low": "x", "high": "x"},
     sizes={"n": lambda c: c.x.size},
@@ -108,6 +122,13 @@ def test_scalars_may_change_from_call_to_call(device: str) -> None:
         np.testing.assert_array_equal(result, np.float32(alpha) * x + y)
     with pytest.raises(xtarget.ArgumentError, match="takes 3 arguments"):
         xtarget.run("test.axpy", x, y)
+
+
+def test_an_input_with_the_name_of_a_calls_own_word_is_given_at_its_place(device: str) -> None:
+    x = np.arange(5, dtype=np.float32)
+    np.testing.assert_array_equal(xtarget.run("test.own_word", x), x * 2)
+    with pytest.raises(xtarget.ArgumentError, match=r"own word of each call: .* at its place"):
+        xtarget.run("test.own_word", out=x)
 
 
 def test_several_outputs_are_a_tuple(device: str) -> None:

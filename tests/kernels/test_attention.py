@@ -215,6 +215,8 @@ WRONG: list[tuple[str, list[Any], dict[str, Any], str]] = [
     ("attention", [f(4, 300)] * 3, {}, "heads have the size 300; the largest .* is 256"),
     ("attention", [f(4, 8)] * 3, {"layout": "sbhd"}, "layout is 'sbhd'; it has to be 'bhsd'"),
     ("attention", [f(4, 8)] * 3, {"window": 3}, "window is 3; it has to be None or two integers"),
+    ("attention", [f(4, 8)] * 3, {"window": (-2, 1)}, r"window is \(-2, 1\); .* -1 for all"),
+    ("attention", [f(4, 8)] * 3, {"softcap": -1.0}, r"softcap is -1\.0; .* above 0, or None"),
     ("attention", [f(4, 8)] * 3, {"offset": 1.5}, r"offset is 1\.5; it has to be the place"),
     ("attention", [f(4, 8)] * 3, {"causal": "yes"}, "causal='yes' is not a bool"),
     ("attention", [f(4, 8)] * 3, {"scale": "x"}, "scale is 'x'; it has to be a number"),

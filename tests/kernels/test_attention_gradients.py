@@ -99,6 +99,18 @@ def test_tiles_stay_in_registers_and_shared_memory(target: str, dtype: str) -> N
         assert artifact.shared_bytes <= (64 if target.startswith("amd") else 99) * 1024
 
 
+def test_each_argument_may_be_given_by_name(device: str) -> None:
+    given = arguments((2, 4, 5, 8), (2, 2, 6, 8), 8, device=device)
+    names = ("grad", "query", "key", "value", "output", "lse")
+    by_name = xtarget.run(
+        "attention_backward", device=device, **dict(zip(names, given, strict=True))
+    )
+    for one, other in zip(
+        by_name, xtarget.run("attention_backward", *given, device=device), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
+
+
 Q, K = sample("float32", 1, 4, 9, 8), sample("float32", 1, 2, 9, 8)
 SUMS = sample("float32", 1, 4, 9)
 

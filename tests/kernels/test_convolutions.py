@@ -211,6 +211,12 @@ WRONG = [
     ("conv2d", [X, W[0]], {}, "it needs 4 dimensions, as x has"),
     ("conv2d", [X, W.astype(float)], {}, "x is float32 and weight is float64"),
     ("conv2d", [X, W, np.zeros(3, np.float32)], {}, r"bias has shape \(3,\) of float32"),
+    (
+        "conv2d",
+        [X, W, np.zeros(2 * len(W), np.float32)[::2]],
+        {},
+        "elements of bias are 2 apart; .* Give a contiguous copy",
+    ),
     ("conv2d", [X, W], {"stride": 0}, "stride is 0; no number may be below 1"),
     ("conv2d", [X, W], {"stride": (1, 2, 3)}, "stride has 3 numbers for 2 axes"),
     ("conv2d", [X, W], {"padding": -1}, "padding is -1; no number may be below 0"),

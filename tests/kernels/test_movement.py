@@ -195,6 +195,8 @@ WRONG = [
     ("stack", [X, Y], {}, "they need the same"),
     ("split", [Q], {"sections": 4, "axis": 0}, "4 sections of axis 0, which has 6 elements"),
     ("permute", [X], {"axes": (0, 0, 1)}, "it has to name each of the 3 axes once"),
+    ("permute", [X], {"axes": (0, 1)}, r"axes is \(0, 1\); it has to be 3 integers\.$"),
+    ("one_hot", [np.arange(3)], {"classes": 2.5}, r"classes is 2\.5; it has to be an integer"),
     ("broadcast_to", [X], {"shape": (3, 5)}, "does not broadcast"),
     ("pad", [X], {"mode": "mirror"}, "mode is 'mirror'; it has to be one of"),
     ("pad", [X], {"width": (1, 2, 3)}, "it has to be one number, a pair"),

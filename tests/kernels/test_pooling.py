@@ -28,6 +28,10 @@ SHORT: list[tuple[str, tuple[int, ...], dict[str, Any], str]] = [
       "count_include_pad": False}, "bfloat16"),
     ("avg_pool1d", (2, 3, 20), {"kernel": 4, "padding": "same", "stride": 3}, "float32"),
     ("avg_pool3d", (1, 2, 5, 6, 7), {"kernel": 2, "stride": 1}, "float64"),
+    ("max_pool2d", (2, 3, 2, 9),
+     {"kernel": 3, "stride": 4, "ceil_mode": True, "return_indices": True}, "float32"),
+    ("avg_pool2d", (2, 3, 2, 1),
+     {"kernel": 3, "stride": (4, 3), "padding": (0, 1), "ceil_mode": True}, "float32"),
     ("lp_pool", (2, 3, 9, 10), {"kernel": 3, "p": 3.0}, "float32"),
     ("adaptive_max_pool2d", (2, 3, 9, 11), {"size": (4, 5), "return_indices": True}, "float32"),
     ("adaptive_avg_pool2d", (2, 3, 9, 11), {"size": (4, 14)}, "float32"),
@@ -109,10 +113,12 @@ def _any_windows(device: str, data: Any) -> None:
         options["dilation"] = dilation
     reach = [d * (k - 1) + 1 for k, d in zip(kernel, dilation, strict=True)]
     options["padding"] = tuple(data.draw(st.integers(0, r // 2)) for r in reach)
-    for n, r, p in zip(lengths, reach, options["padding"], strict=True):
-        assume(n + 2 * p >= r)
     if "ceil_mode" in known:
         options["ceil_mode"] = data.draw(st.booleans())
+    sides = zip(lengths, reach, options["padding"], options["stride"], strict=True)
+    for n, r, p, s in sides:
+        # with ceil_mode, the only window may reach past the padding
+        assume(n + 2 * p > r - (s if options.get("ceil_mode") else 1))
     if name == "col2im":
         options["size"] = lengths
         check(name, _x(shape, options, name, "float32"), device=device, **options)
@@ -157,6 +163,12 @@ WRONG = [
     ("max_pool2d", [X[0]], {}, "x has 3 dimensions; it needs 4"),
     ("max_pool2d", [X], {"kernel": 0}, "kernel is 0; no number may be below 1"),
     ("max_pool2d", [X], {"kernel": 9}, "reaches over 9, and the axis has 8 with its padding"),
+    (
+        "max_pool2d",
+        [X],
+        {"kernel": 11, "stride": 3, "ceil_mode": True},
+        "reaches over 11, and the axis has 8 with its padding",
+    ),
     ("max_pool2d", [X], {"kernel": 3, "padding": 2}, "it may be half of a window at most"),
     ("max_pool2d", [X], {"kernel": (2, 2, 2)}, "kernel has 3 numbers for 2 axes"),
     ("avg_pool2d", [X.astype(int)], {}, "avg_pool2d does not take int64"),

@@ -118,6 +118,9 @@ test_bad_input_is_said_in_a_sentence = refused(
         ("mean_pairwssqerr_loss", [X, X[:1]], {}, "they need the same"),
         ("cross_entropy", [X[0], X[0]], {"ignore_index": 1}, "of which none is ignored"),
         ("nll_loss", [X[0], X[0]], {}, "classes are int64 or int32"),
+        ("huber_loss", [X, X], {"delta": 0.0}, r"delta is 0\.0; it has to be above 0"),
+        ("huber_loss", [X, X], {"delta": np.nan, "reduction": "none"}, "delta is nan; it has to"),
+        ("smooth_l1_loss", [X, X], {"beta": -1.0}, r"beta is -1\.0; it has to be from 0 on"),
     ]
 )
 

@@ -148,6 +148,14 @@ def test_the_functions_read_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
             function()
 
 
+def test_a_folder_for_the_caches_mode_is_told_where_folders_are_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XTARGET_CACHE", "/some/folder")
+    with pytest.raises(ArgumentError, match=r"a folder is given by XTARGET_CACHE_DIR\.$"):
+        _env.cache_settings()
+
+
 def test_no_variable_is_read_past_the_table() -> None:
     """Every name that stands in the sources is in the table, and is read there."""
     package = ROOT / "src" / "xtarget"

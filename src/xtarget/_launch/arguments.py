@@ -109,6 +109,9 @@ def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str,
         hint = ""
         if len(args) > len(spec.inputs) and spec.options:
             hint = f" Options are given by name: {', '.join(spec.options)}."
+        own = [name for name in spec.inputs if name in ("out", "device", "stream")]
+        if len(args) < spec.required and own:
+            hint = f" By name, {own[0]}= is an own word of each call: give the input at its place."
         raise ArgumentError(
             f"{spec.name} takes {wanted} argument{'s' if wanted != '1' else ''} ({names}), not "
             f"{len(args)}.{hint}"

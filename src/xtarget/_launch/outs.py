@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from .._arrays import is_scalar
+from .._kernels import libraries
 from .._values.errors import ArgumentError, shortened
 from ..spec import KernelSpec
 from ..targets.base import Stream
@@ -95,9 +96,12 @@ def check_may_count(kernel: str, stream: Stream) -> None:
 
 def counts_later(kernel: str) -> ArgumentError:
     """For a captured call."""
+    instead = "Call it before, outside of what is captured."
+    if len(libraries.find(kernel).spec.outputs) > 1:  # of which one is the count
+        instead = "Give out= for all of its outputs; the count is one of them."
     return ArgumentError(
         f"{kernel}: the size of its result is known when it has run, and a captured call runs "
-        "later. Give out= for all of its outputs; the count is one of them."
+        f"later. {instead}"
     )
 
 

@@ -122,7 +122,8 @@ def make_plan(kernel: RegisteredKernel, call: Call) -> Plan:
         return made
     except ArgumentError as error:
         text = shortened_text(str(error), _MOST_TEXT)
-        text = text if text.startswith(spec.name) else f"{spec.name}: {text}"
+        # a sentence about a variable of the environment is of no kernel
+        text = text if text.startswith((spec.name, "XTARGET_")) else f"{spec.name}: {text}"
         raise ArgumentError(text) from None
     except XTargetError:
         raise

@@ -168,10 +168,17 @@ def boolean(given: str) -> bool:
     return given.lower() in _YES
 
 
-def choice(*choices: str) -> Parse:
+def choice(*choices: str, folder: str = "") -> Parse:
+    """One of some words.
+
+    Args:
+        folder: the variable to set where a path is given.
+    """
+
     def parse(given: str) -> str:
         if given not in choices:
-            raise ValueError(f"means nothing. Write {' or '.join(choices)}.")
+            other = f"; a folder is given by {folder}" if folder and os.sep in given else ""
+            raise ValueError(f"means nothing. Write {' or '.join(choices)}{other}.")
         return given
 
     return parse

@@ -36,7 +36,7 @@ VARIABLES: Final[dict[str, Variable]] = {
     "XTARGET_CACHE_DIR": Variable("the cache's folder", parse.path),
     "XTARGET_CACHE": Variable(
         "`readwrite` (as if not set), `readonly` or `off`",
-        parse.choice("readwrite", "readonly", "off"),
+        parse.choice("readwrite", "readonly", "off", folder="XTARGET_CACHE_DIR"),
         "readwrite",
     ),
     "XTARGET_CACHE_SIZE": Variable(
