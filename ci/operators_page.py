@@ -43,6 +43,7 @@ def page() -> str:
         rows = [spec for spec in specs if spec.category == category]
         lines += [_row(spec) for spec in sorted(rows, key=lambda spec: spec.name)]
         lines.append("")
+    lines += _by_library()
     lines += _names()
     return "\n".join(lines)
 
@@ -57,6 +58,23 @@ def _row(spec: xtarget.spec.KernelSpec) -> str:
         " ".join(f"`{alias}`" for alias in spec.aliases),
     )
     return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _by_library() -> Iterator[str]:
+    """Names that mean the defaults of one library."""
+    yield from (
+        "## Names with one library's defaults",
+        "",
+        "These names mean what their library does where an option is not given, and where the rows",
+        "above do something else: `tf.argmax` goes over the first axis. `tf.math.argmax` is",
+        "`tf.argmax` too, `ai.onnx.` is `onnx::`, and `aten::` is `torch.`.",
+        "",
+        "| names | computes |",
+        "| --- | --- |",
+    )
+    for spec in libraries.of_one_library():
+        yield f"| {' '.join(f'`{alias}`' for alias in spec.aliases)} | {spec.summary} |"
+    yield ""
 
 
 def flaggems() -> tuple[list[str], list[str]]:

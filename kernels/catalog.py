@@ -65,6 +65,7 @@ FAMILIES = (
     "resampling",
     "images",
     "segments",
+    "by_library",
 )
 NAMES = Path(__file__).with_name("names.json")
 

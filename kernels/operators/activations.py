@@ -102,5 +102,5 @@ ROWS: tuple[KernelSpec, ...] = (
     _like_x(_exact("prelu", "x weight", "x; x weight below 0. One weight, or what broadcasts to x "
                    "(of each channel, as torch has them: of shape (n, 1, 1) for an x of 4 "
                    "dimensions)", written("np.where(a > 0, a, a * b)"),
-                   function="leaky_relu")),
+                   "PRelu", function="leaky_relu")),
 )  # fmt: skip

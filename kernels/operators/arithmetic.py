@@ -83,7 +83,7 @@ ROWS: tuple[KernelSpec, ...] = (
          "resolve_neg", rule=PROMOTED),
     _number("abs", "x", "|x|", numpy("abs"), "absolute fabs", function="abs_"),
     _number("sign", "x", "-1, 0 or 1; nan stays", numpy("sign"), "sgn"),
-    _row("reciprocal", "x", "1 / x", written("1 / a"), "inverse Inv", dtypes=FLOATS),
+    _row("reciprocal", "x", "1 / x", written("1 / a"), "Inv", dtypes=FLOATS),
     _number("square", "x", "x * x", numpy("square")),
     _number("floor", "x", "the largest integer that is not above x", numpy("floor")),
     _number("ceil", "x", "the smallest integer that is not below x", numpy("ceil")),

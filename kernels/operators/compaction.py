@@ -71,7 +71,7 @@ _ROWS = (
     _counted("nonzero", "x", plans.nonzero, "the indices of the elements that are not 0, a row for "
              "each", _nonzero, "argwhere", counts=(1, None)),
     _counted("masked_select", "x condition", plans.masked_select, "the elements of x where the "
-             "condition is true, in their order", _masked_select, "boolean_mask",
+             "condition is true, in their order", _masked_select,
              counts=(1, None)),
     row("masked_scatter", "x condition source", plans.masked_scatter, "x with the elements of "
         "source, one after the other, where the condition is true; x stays where they are used up",
@@ -82,7 +82,7 @@ _ROWS = (
              "and the place of each element among them", _unique(inverse=True),
              counts=(2, None, None)),
     _counted("unique_counts", "x", plans.unique(counts=True), "the elements in order, each once; "
-             "and how often each is there", _unique(counts=True), "unique_with_counts",
+             "and how often each is there", _unique(counts=True),
              counts=(2, 2, None)),
 )  # fmt: skip
 

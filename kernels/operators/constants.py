@@ -95,7 +95,7 @@ ROWS: tuple[KernelSpec, ...] = (
     row("ones_like", "x", plans.fill_like(1), "ones in the form of x", _like(1), aliases="ones_as",
         **_LIKE),
     row("eye", "", plans.eye, "1 on the diagonal k of a matrix, 0 elsewhere", _eye,
-        aliases="eye_like identity_matrix",
+        aliases="identity_matrix",
         options={"rows": 1, "columns": None, "k": 0, "dtype": "float32"}, **_ALL),
     row("arange", "", plans.arange, "start, start + step, ... below stop", _arange,
         aliases="range", options={"start": 0, "stop": 1, "step": 1, "dtype": "int64"},

@@ -172,8 +172,8 @@ _NAMES = {
 _TURNED_NAMES = {
     None: "ConvTranspose",
     1: "deconv1d",
-    2: "deconv2d Conv2DBackpropInput",
-    3: "deconv3d Conv3DBackpropInputV2",
+    2: "deconv2d",
+    3: "deconv3d",
 }
 
 ROWS: tuple[KernelSpec, ...] = (
@@ -185,7 +185,7 @@ ROWS: tuple[KernelSpec, ...] = (
     ),
     row("depthwise_conv2d", "x weight bias?", plans.convolution(2, depthwise=True), "conv2d with a "
         "group for each channel of x", _depthwise, _shapes(2, depthwise=True),
-        "conv_depthwise2d DepthwiseConv2dNative", options=_DEPTHWISE, **_ALL),
+        "conv_depthwise2d", options=_DEPTHWISE, **_ALL),
     *(
         row(f"conv_transpose{rank}d" if rank else "conv_transpose", "x weight bias?",
             plans.transposed_convolution(rank), "each element of x times weight, added where the "

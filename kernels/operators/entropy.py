@@ -58,11 +58,8 @@ ROWS: tuple[KernelSpec, ...] = (
     row("cross_entropy", "x target weight?", cross_entropy, "-log(softmax(x)) at each target; a "
         "target that is no class gives nan. A floating target of x's shape are probabilities",
         by_torch(_cross_entropy), _with_targets,
-        "softmax_cross_entropy_with_logits sparse_softmax_cross_entropy "
-        "SoftmaxCrossEntropyLoss cross_entropy_loss "
-        "softmax_cross_entropy_loss_with_logits "
-        "sparse_softmax_cross_entropy_loss_with_logits", options=_SMOOTHED, tolerance=(64, 64),
-        **_ALL),
+        "sparse_softmax_cross_entropy SoftmaxCrossEntropyLoss cross_entropy_loss",
+        options=_SMOOTHED, tolerance=(64, 64), **_ALL),
     row("nll_loss", "x target weight?", nll_loss, "-x at each target; a target that is no class "
         "gives nan", by_torch(_nll), _with_targets,
         "NegativeLogLikelihoodLoss nll_loss_forward nll_loss2d nll_loss2d_forward",

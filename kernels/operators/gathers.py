@@ -213,16 +213,16 @@ _ROWS = (
     row("index_select", "x index", plans.index_select, "slices of x along axis, in the order of "
         "the indices, which may have any shape (ONNX's Gather, TensorFlow's gather)",
         _taking(_slices_of), lambda shape: [shape or (1,), (3, 2)],
-        "Gather onnx_gather tf.gather GatherV2", options=_AXIS, **_ALL),
+        "Gather onnx_gather tf.gather GatherV2 embedding_lookup", options=_AXIS, **_ALL),
     row("embedding", "index weight", plans.embedding, "rows of weight, in the order of the indices",
-        _embedding, lambda shape: [shape, (max(min(shape), 1), 20)], "embedding_lookup",
+        _embedding, lambda shape: [shape, (max(min(shape), 1), 20)],
         options={"mode": "clip"}, **{**_ALL, "bounds": _of_rows}),
     row("gather", "x index", plans.gather, "for each place of the indices, the element of x that "
         "is there but for its place along axis (torch's gather, ONNX's GatherElements)",
         _taking(_gather), alike(2), "gather_elements", options=_AXIS, **_ALL),
     row("take_along_axis", "x index", plans.take_along_axis, "gather whose arguments broadcast",
         _taking(lambda np, x, index, axis: np.take_along_axis(x, index, axis)), alike(2),
-        "take_along_dim", options=_AXIS, **_ALL),
+        options=_AXIS, **_ALL),
     row("scatter", "x index source", plans.scatter("set"), "x with elements of source at the "
         "places along axis that the indices say; the last one of several for a place",
         _scatter("set"), _three, "scatter_elements put_along_axis", options={"axis": 0}, **_ALL),
@@ -242,11 +242,11 @@ _ROWS = (
     row("gather_nd", "x index", gather_nd, "x[index[i]] for each row of the last axis of the "
         "indices, as many axes as it has numbers", _gather_nd,
         lambda shape: [shape, (3, min(len(shape), 1))],
-        "gather_nd_v2", options={"mode": "clip"}, **{**_ALL, "bounds": _nd}),
+        "gather_nd_v2 GatherND", options={"mode": "clip"}, **{**_ALL, "bounds": _nd}),
     row("scatter_nd_update", "x index source", scatter_nd(new=False), "x with slices of source at "
         "the places that rows of indices say, by set, add, prod, amax or amin in their order; one "
         "for a place that there is not is left out", _scatter_nd_update,
-        _slices, "scatternd tensor_scatter_update", options={"reduce": "set"},
+        _slices, "scatternd ScatterND tensor_scatter_update", options={"reduce": "set"},
         tolerance=(512, 512), **{**_ALL, "bounds": _nd}),
     row("scatter_nd", "index source", scatter_nd(new=True), "slices of source added up in an array "
         "of zeros of a shape, at the places that rows of indices say", _scatter_nd,

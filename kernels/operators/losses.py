@@ -125,5 +125,5 @@ ROWS: tuple[KernelSpec, ...] = (
           inputs="x probability"),
     _loss("poisson_nll_loss", _switch("log_input", "poisson_nll_of_log", "poisson_nll"),
           "exp(x) - y x; x - y log(x + eps) unless log_input", _functional("poisson_nll_loss"),
-          "log_poisson_loss", number={"eps": 1e-8}, flags={"log_input": True}),
+          number={"eps": 1e-8}, flags={"log_input": True}),
 )  # fmt: skip

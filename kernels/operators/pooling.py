@@ -193,17 +193,16 @@ def _name(plain: str, rank: int | None) -> str:
     return f"{plain}{rank}d" if rank else plain
 
 
-def _names(rank: int | None, any_rank: str, plain: str = "") -> str:
-    """Other names: of the operator for any number of axes, and `plain` with that number."""
-    return (f"{plain}{rank}d" if plain else "") if rank else any_rank
+def _names(rank: int | None, plain: str) -> str:
+    """Other names of the operator for a number of axes: `plain` with that number."""
+    return f"{plain}{rank}d" if rank else ""
 
 
 ROWS: tuple[KernelSpec, ...] = (
     *(
         row(_name("max_pool", rank), "x", plans.pool("max", rank), "the largest element of each "
             "window, of equals the first; return_indices: and its place within the axes",
-            _of("max"), _shapes(rank or 2), _names(rank, "MaxPool", "maxpool"), options=_MAX,
-            **_EXACT)
+            _of("max"), _shapes(rank or 2), _names(rank, "maxpool"), options=_MAX, **_EXACT)
         for rank in _RANKS
     ),
     *(
@@ -215,12 +214,12 @@ ROWS: tuple[KernelSpec, ...] = (
     *(
         row(_name("avg_pool", rank), "x", plans.pool("mean", rank), "the mean of each window; "
             "count_include_pad: of its padding too", _of("mean"), _shapes(rank or 2),
-            _names(rank, "AveragePool", "avgpool"), options=_MEAN, tolerance=(16, 16), **_ALL)
+            _names(rank, "avgpool"), options=_MEAN, tolerance=(16, 16), **_ALL)
         for rank in _RANKS
     ),
     row("lp_pool", "x", plans.pool("power"), "(sum |x|^p)^(1/p) of each "
         "window, as ONNX' (torch takes x^p, and scales a window of ceil_mode that is not whole)",
-        _of("power"), _shapes(2), "LpPool lp_pool1d lp_pool2d lp_pool3d", options=_POWER,
+        _of("power"), _shapes(2), "lp_pool1d lp_pool2d lp_pool3d", options=_POWER,
         tolerance=(16, 16), **_ALL),
     *(
         row(_name("adaptive_max_pool", rank), "x", plans.adaptive("max", rank), "max_pool by as "

@@ -138,7 +138,7 @@ ROWS: tuple[KernelSpec, ...] = (
         numpy("kron"), _of("bb", "mk"), **_ALL),
     row("trace", "x", einsums.trace, "the sum of the diagonal of two axes",
         _numpy(lambda np, x, axis1=0, axis2=1: np.trace(x, 0, axis1, axis2)), _of("mk"),
-        "matrix_trace", options={"axis1": 0, "axis2": 1}, **_ALL),
+        options={"axis1": 0, "axis2": 1}, **_ALL),
     row("matrix_power", "x", products.matrix_power, "a square matrix multiplied by itself, n times",
         _numpy(lambda np, x, n=2: np.linalg.matrix_power(x, n)), _of("mm"), options={"n": 2},
         **{**_ALL, "dtypes": NUMBERS}),
@@ -167,7 +167,7 @@ ROWS: tuple[KernelSpec, ...] = (
         tolerance=(64, 64)),
     row("matmul_integer", "a b", products.integers, "a @ b of 8-bit integers, in int32",
         _numpy(lambda np, a, b: a.astype(np.int32) @ b.astype(np.int32)), _of("mk", "kn"),
-        "int_mm _int_mm", category="product", dtypes=("int8", "uint8")),
+        "int_mm _int_mm MatMulInteger", category="product", dtypes=("int8", "uint8")),
     row("quantized_matmul", "a b a_scale b_scale", products.scaled_integers, "(a @ b) a_scale "
         "b_scale of 8-bit integers, in float32; a scale for each row of a and column of b, or one",
         _numpy(_quantized), _of("mk", "kn", "m", "n"), "scaled_int_mm",

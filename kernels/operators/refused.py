@@ -7,6 +7,11 @@ from collections.abc import Mapping
 __all__ = ["REFUSED"]
 
 _SHAPE = "an array's shape is known without running a kernel: read {} of the array"
+_LAST = "TensorFlow has channels last, weights as (height, width, in, out) and padding as a word: "
+_LABELS = "TensorFlow gives the labels first{}: run {}(x, labels)"
+_ASKS = (
+    "its {} follows from the elements there, and here a shape is known before a kernel runs: run "
+)
 _REASONS: Mapping[str, str] = {
     "shape_of ShapeOf shape Shape": _SHAPE.format(".shape"),
     "size Size numel": _SHAPE.format(".size"),
@@ -55,6 +60,77 @@ _REASONS: Mapping[str, str] = {
     "times their sum",
     "partition argpartition": "no kernel here puts elements in order in part: run sort, argsort or "
     "topk",
+    "onnx::Sum onnx::Mean": "ONNX's adds any number of arrays: run add (and div by their number); "
+    "sum and mean are ONNX's ReduceSum and ReduceMean",
+    "onnx::Dropout": "ONNX's gives x itself unless training_mode is true: run dropout for training",
+    "onnx::GRU onnx::LSTM onnx::RNN": "ONNX has an axis of directions, and other gates first: "
+    "run gru, lstm or simple_rnn with weights in torch's order, i f g o and r z n",
+    "Resize onnx::Resize": "ONNX's nearest takes half-pixel places and prefers the lower one: run "
+    "interpolate, whose nearest is ONNX's asymmetric with floor, and whose linear is its linear",
+    "eye_like EyeLike": "run eye with the rows and columns of the array",
+    "NonZero": "run nonzero, whose rows are the columns of ONNX's",
+    "BitShift": "run left_shift or right_shift",
+    "Trilu": "run triu or tril",
+    "SkipLayerNormalization SkipSimplifiedLayerNormalization": "its second result is a mean: run "
+    "add_layer_norm or add_rms_norm with eps=1e-12, whose second result is the sum (its fourth)",
+    "tf.conv1d tf.conv2d tf.conv3d tf.convolution tf.depthwise_conv2d tf.conv_transpose tf.Conv2D "
+    "tf.Conv3D tf.conv2d_transpose": _LAST + "run conv2d (conv1d, conv3d, depthwise_conv2d, "
+    "conv_transpose2d) with channels_last=True and weights as (out, in, height, width)",
+    "Conv2DBackpropInput Conv3DBackpropInputV2 DepthwiseConv2dNative": _LAST + "run "
+    "conv_transpose2d, conv_transpose3d or depthwise_conv2d with channels_last=True",
+    "tf.max_pool tf.max_pool1d tf.max_pool2d tf.max_pool3d tf.MaxPool tf.avg_pool tf.avg_pool1d "
+    "tf.avg_pool2d tf.avg_pool3d tf.AvgPool": "TensorFlow has channels last and padding as a word: "
+    "run max_pool or avg_pool with channels_last=True, and count_include_pad=False",
+    "tf.resize_bilinear tf.resize_bicubic tf.ResizeBilinear tf.ResizeBicubic resize_images "
+    "tf.resize_images": "TensorFlow's first resizers have places without half pixels: run "
+    "resize_bilinear or resize_bicubic with channels_last=True for those of tf.image.resize",
+    "tf.softmax_cross_entropy_with_logits softmax_cross_entropy_with_logits "
+    "tf.softmax_cross_entropy": _LABELS.format(" and a loss for each row", "cross_entropy")
+    + " with reduction='none'",
+    "tf.sparse_softmax_cross_entropy tf.sparse_softmax_cross_entropy_with_logits": _LABELS.format(
+        "", "cross_entropy"
+    ),
+    "tf.sigmoid_cross_entropy tf.sigmoid_cross_entropy_with_logits": _LABELS.format(
+        "", "bce_with_logits_loss"
+    ),
+    "log_poisson_loss tf.log_poisson_loss": "TensorFlow gives the targets first and a loss of each "
+    "element: run poisson_nll_loss(x, targets) with reduction='none'",
+    "tf.log_loss": _LABELS.format("", "log_loss"),
+    "tf.hinge_loss": "TensorFlow gives labels of 0 and 1 first: run hinge_loss(x, 2 labels - 1)",
+    "tf.in_top_k": "TensorFlow gives the targets first: run in_top_k(predictions, targets)",
+    "tf.unique tf.unique_with_counts unique_with_counts": "TensorFlow's elements stand as they "
+    "come first: run unique, unique_inverse or unique_counts for sorted ones",
+    "boolean_mask tf.boolean_mask": "TensorFlow's mask may be of the first axes only: run "
+    "masked_select with a mask that broadcasts to x, as torch's",
+    "histogram_fixed_width tf.histogram_fixed_width": "TensorFlow counts what lies outside in the "
+    "first and the last bin: run clip, then histc",
+    "l2_normalize tf.l2_normalize tf.normalize": "TensorFlow's goes over all axes unless told, and "
+    "its epsilon is that of the squares: run normalize with axis and the root of it as eps",
+    "tf.diag": "TensorFlow's makes a matrix of each last axis: run diag_embed",
+    "tf.sequence_mask": _ASKS.format("length") + "sequence_mask with longest=",
+    "tf.segment_sum tf.segment_mean tf.segment_max tf.segment_min": _ASKS.format(
+        "number of segments"
+    )
+    + "segment_sum (segment_mean, ...) with segments=",
+    "np.bincount numpy.bincount torch.bincount": _ASKS.format("length") + "bincount with length=",
+    "torch.one_hot": _ASKS.format("number of classes") + "one_hot with classes= and dtype='int64'",
+    "torch.histc": "torch's goes from the smallest to the largest element unless told: run histc "
+    "with min= and max=",
+    "inverse": "a matrix is inverted by the library of the arrays; 1 / x is reciprocal",
+    "torch.median torch.nanmedian torch.mode": "torch's gives the lower of two in the middle, and "
+    "indices: run kthvalue, or median or mode for NumPy's and SciPy's",
+    "torch.sort": "torch's gives indices too: run sort_with_indices, or sort for NumPy's",
+    "torch.split": "torch's number is the length of a part: run split with sections=, their "
+    "number, or the length of each",
+    "torch.range": "torch's has its end: run arange",
+    "take_along_dim torch.take_along_dim": "torch's goes over all elements unless told: run "
+    "take_along_axis with axis=",
+    "np.full numpy.full torch.full": "its dtype is the value's unless told: run full with dtype=",
+    "np.identity numpy.identity": "run eye; identity is x itself here",
+    "np.nonzero numpy.nonzero": "NumPy gives an array for each axis: run argwhere, of which these "
+    "are the columns",
+    "np.select numpy.select": "NumPy's takes lists: run where for each condition",
+    "np.resize numpy.resize": "NumPy's repeats elements: run reshape, tile and strided_slice",
     "sconv2d": "no kernel here does both convolutions: run depthwise_conv2d, then conv2d with a "
     "kernel of 1x1",
 }

@@ -241,7 +241,7 @@ _FLOATS: Any = {"category": "image", "dtypes": FLOATS, "tolerance": (64, 64)}
 ROWS: tuple[KernelSpec, ...] = (
     row("interpolate", "x", plans.resize(), "the axes resized to size, or to scale times as many: "
         "nearest, nearest-exact, linear or cubic", _resize(), _planes(2),
-        "Resize Upsample upsample resize image_resize resize_images",
+        "Upsample upsample resize",
         options={**_SIZE, "mode": "nearest", "align_corners": False, **_LAST}, category="image",
         dtypes=ALL, tolerance=(64, 64)),
     row("resize_nearest", "x", plans.resize("nearest"), "the axes resized: element o * length // "

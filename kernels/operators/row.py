@@ -12,9 +12,11 @@ from .. import ahead, c_interfaces
 from ..plans.bits import by_bits
 from ..plans.elementwise import DtypeRule
 from ..plans.elementwise import elementwise as _plan
+from .refused import REFUSED
 from .rules import ALL, FLOATS_OF_8_BITS, PROMOTED
 
 __all__ = [
+    "BY_LIBRARY",
     "Given",
     "alike",
     "along_axis",
@@ -25,6 +27,8 @@ __all__ = [
     "spelled",
 ]
 
+#: The category of rows with the defaults of one library.
+BY_LIBRARY = "by library"
 _Shape = tuple[int, ...]
 #: An option and the function for each of its values; the first value is the default.
 _Chosen = tuple[str, Mapping[Any, str]]
@@ -295,16 +299,20 @@ def implementation(
 
 def spelled(rows: Sequence[KernelSpec]) -> tuple[KernelSpec, ...]:
     """The rows with further spellings of their names: `log_softmax` is `LogSoftmax` and
-    `logsoftmax` too, where no row has that name itself.
+    `logsoftmax` too, where no row has that name itself, nor is it refused. Names of one library
+    (`by_library`) stay as they are.
     """
     taken = {row.name for row in rows} | {alias for row in rows for alias in row.aliases}
     found = []
     for row in rows:
-        more = []
+        more: list[str] = []
+        if row.category == BY_LIBRARY:
+            found.append(row)
+            continue
         for name in (row.name, *(alias for alias in row.aliases if not {".", ":"} & {*alias})):
             camel = "".join(part[:1].upper() + part[1:] for part in name.split("_"))
             for other in (camel, name.replace("_", "")):
-                if other and other not in taken:
+                if other and other not in taken and other not in REFUSED:
                     taken.add(other)
                     more.append(other)
         found.append(replace(row, aliases=(*row.aliases, *more)))

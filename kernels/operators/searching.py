@@ -86,7 +86,7 @@ ROWS: tuple[KernelSpec, ...] = (
     row("histogram", "x edges", plans.histogram, "number of elements between neighbouring edges; "
         "the last edge is of the last bin", _histogram, lambda shape: [shape, (9,)], **_ALL),
     row("histc", "x", plans.histc, "number of elements in each of bins of equal width from "
-        "min to max", _histc, alike(1), "histogram_fixed_width",
+        "min to max", _histc, alike(1),
         options={"bins": 100, "min": 0.0, "max": 1.0}, category="search", dtypes=FLOATS,
         exact=True),
     row("bincount", "index weights?", plans.bincount, "how often each integer below length is "

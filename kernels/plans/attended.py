@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from xtarget import spec
 
-from ..operators.rules import FLOATS_OF_8_BITS
+from .made import as_bits
 from .matrices import Beside, stand
 
 __all__ = ["Fusion", "Part", "without"]
@@ -117,7 +117,7 @@ class Fusion(NamedTuple):
         for what, lengths in axes.items():
             shown = what in kinds or (then and what == "out")
             launch = self._with(launch, what, over, lengths, shown=shown)
-        return self._bits(launch)
+        return as_bits(launch, self.dtypes)
 
     def joined(
         self, launch: spec.Launch, over: Mapping[str, tuple[int, ...]], lengths: tuple[int, int]
@@ -126,17 +126,17 @@ class Fusion(NamedTuple):
         if "out" not in self.steps:
             return launch
         launch = self._placed(launch, f"attended:joined{self._text('out')}", _LEVELS, {})
-        return self._bits(self._with(launch, "out", over, lengths, of_rows=True))
+        return as_bits(self._with(launch, "out", over, lengths, of_rows=True), self.dtypes)
 
     def outer(
         self, launch: spec.Launch, over: Mapping[str, tuple[int, ...]], lengths: tuple[int, int]
     ) -> spec.Launch:
         """A launch of `outer_attention:attention`."""
         if "out" not in self.steps:
-            return self._bits(self._placed(launch, launch.source, frozenset(), {}))
+            return as_bits(self._placed(launch, launch.source, frozenset(), {}), self.dtypes)
         source = f"attended:outer{self._text('out')}"
         launch = self._placed(launch, source, _PAGES | _LEVELS, {})
-        return self._bits(self._with(launch, "out", over, lengths))
+        return as_bits(self._with(launch, "out", over, lengths), self.dtypes)
 
     def panels(
         self, launch: spec.Launch, what: str, over: Sequence[tuple[int, ...]],
@@ -149,13 +149,15 @@ class Fusion(NamedTuple):
             axes: that panels are walked along and that lies across them.
         """
         if what not in self.steps:
-            return self._bits(self._placed(launch, launch.source, frozenset(), {}))
+            return as_bits(self._placed(launch, launch.source, frozenset(), {}), self.dtypes)
         source = f"attended:panels[{self.steps[what]}]"
         launch = self._placed(launch, source, frozenset({"STEPS"}), {})
         letters = self.arrays(what)
         by_letter = dict(zip(letters, over, strict=True))
         named = {g: by_letter[a] for g, a in zip("gh", _LETTERS[what], strict=True) if a in letters}
-        return self._bits(self._with(launch, what, named, lengths, letters="gh", axes=axes))
+        return as_bits(
+            self._with(launch, what, named, lengths, letters="gh", axes=axes), self.dtypes
+        )
 
     def _text(self, what: str) -> str:
         return f"({self.steps[what]})"
@@ -211,15 +213,6 @@ class Fusion(NamedTuple):
                 if constants[letter.upper()] in ("one", "row", "column"):
                     constants[letter.upper()] = "whole"
         return replace(launch, args=args, constants=constants)
-
-    def _bits(self, launch: spec.Launch) -> spec.Launch:
-        """Floats of 8 bits are taken as their bits."""
-        narrow = [
-            name
-            for name, own in launch.args.items()
-            if isinstance(own, spec.Input) and self.dtypes[own.index] in FLOATS_OF_8_BITS
-        ]
-        return replace(launch, bits=(*launch.bits, *narrow)) if narrow else launch
 
 
 def without(array: spec.ArrayType, axis: int) -> spec.ArrayType:

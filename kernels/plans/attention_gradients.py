@@ -9,9 +9,9 @@ from xtarget import spec
 
 from . import tuning
 from .attention import floating, grouped, moved, refuse_large, split_heads
-from .attention_launch import Attention
+from .attention_launch import Attention, unit_steps
 from .elementwise import compute_dtype
-from .layouts import collapse
+from .layouts import collapse, widened
 from .options import heads_first
 
 __all__ = ["Backward", "attention_backward"]
@@ -168,6 +168,8 @@ class Backward:
         shape = self.rows["q"].shape[:axes]
         strides = {n: a.strides[:axes] for n, a in arrays.items()}
         space = collapse(shape, *strides.values(), keep_order=True)
+        if self.call.general:
+            space = widened(space, full=True)
         steps: dict[str, int] = {}
         for letter, array in arrays.items():
             if letter == "e":
@@ -180,6 +182,7 @@ class Backward:
             "q": spec.Input(1), "k": spec.Input(2), "v": spec.Input(3), "lse": spec.Input(5),
             "d": spec.Input(0), "level": spec.Temporary(0),
         }  # fmt: skip
+        ones = unit_steps(self.call, steps, [column for _, column in _STEPS.values()])
         results = [spec.Output(0)] if name == "of_queries" else [spec.Output(1), spec.Output(2)]
         addresses |= dict(zip(("out", "out_v"), results, strict=False))
         return spec.Launch(
@@ -190,9 +193,9 @@ class Backward:
                 "shape": space.lengths,
                 **{f"s{n}": own for n, own in zip(strides, space.strides, strict=True)},
                 **group,
-                **{n: step for n, step in steps.items() if step != 1},
+                **{n: step for n, step in steps.items() if n not in ones},
             },
-            {**constants, **{n: 1 for n, step in steps.items() if step == 1}},
+            {**constants, **dict.fromkeys(ones, 1)},
             (tiles * space.size, 1, 1),
             num_warps=8 if constants["MATRIX"] else 1,
             num_stages=1,
@@ -239,8 +242,11 @@ class Backward:
         d, out = self.rows["d"], self.forward
         space = collapse(d.shape[:-1], self.rows["e"].strides[:-1], out.strides[:-1],
                          d.strides[:-1], keep_order=True)  # fmt: skip
+        if self.call.general:
+            space = widened(space, full=True)
         block = 1 if tuning.outer_products(self.call.vendor) else 4
         steps = {"ov": out.strides[-1], "dv_step": d.strides[-1]}
+        ones = unit_steps(self.call, steps, tuple(steps))
         return spec.Launch(
             "attention_gradients:levels",
             {
@@ -252,10 +258,10 @@ class Backward:
                 "shape": space.lengths,
                 "so": space.strides[1],
                 "sd": space.strides[2],
-                **{name: step for name, step in steps.items() if step != 1},
+                **{name: step for name, step in steps.items() if name not in ones},
             },
             {
-                **{name: 1 for name, step in steps.items() if step == 1},
+                **dict.fromkeys(ones, 1),
                 "T": spec.dtype_constant(computed),
                 "BLOCK": block,
                 "BLOCK_V": block_v,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from xtarget import spec
@@ -9,14 +10,27 @@ from xtarget import spec
 from . import attention_tiles, tuned, tuning
 from .attended import Fusion, without
 from .elementwise import compute_dtype
-from .layouts import collapse
+from .layouts import collapse, widened
 
-__all__ = ["Attention", "Wanted"]
+__all__ = ["Attention", "Wanted", "unit_steps"]
 
 #: Arrays that may be there, and the parameters of their strides over the batch.
 _OPERANDS = {"mask": "sm", "slopes": "ss", "table": "st", "lengths": "sn"}
 #: Where sequences start that lie one after the other.
 _STARTS = ("starts_q", "starts_k")
+#: Steps along the size of a head.
+_COLUMNS = ("qd", "kd", "vd", "od")
+
+
+def unit_steps(call: spec.Call, steps: Mapping[str, int], columns: Sequence[str]) -> list[str]:
+    """Which of a kernel's steps are constants, as they are 1. In a bundle these are `columns` where
+    all are 1, and no others: a binary for each layout of each array would be one of hundreds.
+    """
+    ones = [name for name, step in steps.items() if step == 1]
+    if not call.general:
+        return ones
+    plain = all(steps.get(name, 1) == 1 for name in columns)
+    return [name for name in ones if (plain and name in columns) or name in ("ll", "mn")]
 
 
 class Wanted(NamedTuple):
@@ -208,6 +222,8 @@ class Attention:
         beside = {} if fusion is None else fusion.arrays(*kinds)
         seen = (array.strides[:-2] for array in (*arrays.values(), *beside.values()))
         space = collapse(batch, *seen, keep_order=True)
+        if call.general:
+            space = widened(space, full=True)
         over = {f"s{name}": own for name, own in zip(arrays, space.strides, strict=False)}
         steps = {
             "ql": arrays["q"].strides[-2], "qd": arrays["q"].strides[-1],
@@ -222,6 +238,7 @@ class Attention:
         constants = self.optional(_OPERANDS, more, addresses, steps, first_lse)
         addresses |= self.starts
         scalars, none = self.scalars(computed)
+        ones = unit_steps(call, steps, _COLUMNS)
         launch = spec.Launch(
             "attention:attention",
             {
@@ -240,13 +257,13 @@ class Attention:
                 **scalars,
                 "shape": space.lengths,
                 **{name: own for name, own in over.items() if name not in constants},
-                **{name: step for name, step in steps.items() if step != 1},
+                **{name: step for name, step in steps.items() if name not in ones},
             },
             {
                 **constants,
                 **none,
                 **flags,
-                **{name: 1 for name, step in steps.items() if step == 1},
+                **dict.fromkeys(ones, 1),
                 "MATRIX": matrix,
                 "FAST": fast,
                 "DOT": spec.dtype_constant(operand),

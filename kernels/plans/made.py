@@ -3,13 +3,15 @@ launch of its own, for fused functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 from xtarget import spec
 
-__all__ = ["Made", "computed_first"]
+from ..operators.rules import FLOATS_OF_8_BITS
+
+__all__ = ["Made", "as_bits", "computed_first"]
 
 
 class Made(NamedTuple):
@@ -26,6 +28,16 @@ class Made(NamedTuple):
     dtype: str
     place: int
     count: int
+
+
+def as_bits(launch: spec.Launch, dtypes: Sequence[str]) -> spec.Launch:
+    """A launch that takes floats of 8 bits among its arguments, of these dtypes, as their bits."""
+    narrow = [
+        name
+        for name, own in launch.args.items()
+        if isinstance(own, spec.Input) and dtypes[own.index] in FLOATS_OF_8_BITS
+    ]
+    return replace(launch, bits=(*launch.bits, *narrow)) if narrow else launch
 
 
 def computed_first(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xtarget import spec
@@ -13,8 +13,8 @@ from .gates import walk
 from .layouts import collapse, without_axes
 from .reduction import Work
 
-__all__ = ["batch_norm", "batch_norm_training", "batch_norm_training_inverse", "group_norm",
-           "instance_norm", "normalize"]  # fmt: skip
+__all__ = ["batch_norm", "batch_norm_in_order", "batch_norm_training",
+           "batch_norm_training_inverse", "group_norm", "instance_norm", "normalize"]  # fmt: skip
 
 _Ints = tuple[int, ...]
 
@@ -160,16 +160,29 @@ def instance_norm(call: spec.Call) -> spec.Plan:
 
 def batch_norm(call: spec.Call) -> spec.Plan:
     """The plan of batch_norm by known means and variances of the channels."""
+    return _by_moments(call, {"mean": 1, "variance": 2, "weight": 3, "bias": 4})
+
+
+def batch_norm_in_order(names: Sequence[str]) -> Callable[[spec.Call], spec.Plan]:
+    """The plan of batch_norm whose arguments behind x are mean, variance, scale and bias in another
+    order."""
+    places = {name: names.index(name) + 1 for name in ("mean", "variance", "scale", "bias")}
+    return lambda call: _by_moments(call, places)
+
+
+def _by_moments(call: spec.Call, places: Mapping[str, int]) -> spec.Plan:
+    """The plan of batch_norm.
+
+    Args:
+        places: of the arguments, in the order in which the kernel takes them.
+    """
     x = _channels(call)
-    vectors = [
-        _vector(call, index, name, x.shape[1])
-        for index, name in enumerate(("mean", "var", "weight", "bias"), 1)
-    ]
+    vectors = {index: _vector(call, index, name, x.shape[1]) for name, index in places.items()}
     dtype = call.rules.promote(*(arg.dtype for arg in call.args))
     out = call.output(x.shape, dtype)
     if not out.size:
         return spec.Plan((out,), ())
-    spread = [_spread(array, index, {1: 1}, x.ndim) for index, array in enumerate(vectors, 1)]
+    spread = [_spread(array, index, {1: 1}, x.ndim) for index, array in vectors.items()]
     launch = _centred(
         call, x.shape, x.strides, out.strides, *spread, compute_dtype(dtype), spec.Output()
     )

@@ -1,4 +1,5 @@
-"""Floats of 8 bits in fused functions: casts within elementwise launches, and what moves them."""
+"""Floats of 8 bits in fused functions: casts within elementwise launches and before products, and
+what moves them."""
 
 from __future__ import annotations
 
@@ -64,3 +65,34 @@ def _each(result: Any) -> tuple[Any, ...]:
 def test_it_compiles_where_triton_has_no_such_floats() -> None:
     made = xtarget.fuse(quantized).compile(X, SCALE, target="nvidia:sm_80")
     assert [one.target for one in made] == [xtarget.Target.parse("nvidia:sm_80")]
+
+
+def weights(x: Any, w: Any, s: Any) -> Any:
+    return run("gelu", run("linear", x, run("cast", w, dtype="float32") * s))
+
+
+def first_factor(x: Any, w: Any, s: Any) -> Any:
+    return run("matmul", run("cast", w, dtype="float32") * s, x.T)
+
+
+@pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("function", [weights, first_factor])
+def test_they_give_a_factor_of_a_product(function: Callable[..., Any], kind: str) -> None:
+    random = np.random.default_rng(8)
+    x, w = random.normal(size=(5, 48)).astype("f4"), random.normal(size=(33, 48))
+    args = x, w.astype(numpy_dtype(kind)), random.uniform(0.5, 2, (33, 1)).astype("f4")
+    fused = xtarget.fuse(function)
+    np.testing.assert_allclose(fused(*args), function(*args), rtol=1e-5, atol=1e-5)
+    assert "Launches: 1, of which 1 are fused" in fused.explain(*args)
+
+
+def test_weights_of_them_compile_into_the_product_on_nvidia() -> None:
+    half, kind = numpy_dtype("bfloat16"), numpy_dtype(KIND)
+    args = np.ones((16, 256), half), np.ones((256, 256), kind), np.ones((256, 1), half)
+
+    @xtarget.fuse
+    def linear(x: Any, w: Any, s: Any) -> Any:
+        return run("linear", x, run("cast", w, dtype="bfloat16") * s)
+
+    (made,) = linear.compile(*args, target="nvidia:sm_90")
+    assert made.binary[:4] == b"\x7fELF"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,6 +82,18 @@ def test_arrays_in_any_layout_find_their_class(name: str) -> None:
         options = {"axis": int(rng.integers(2))} if name in ("softmax", "sum") else {}
         for one in planning.compile_requests(kernel, args, options, SM_90, general=True):
             assert reader.class_key(one) in found, (args, options)
+
+
+def test_attention_has_one_kernel_for_plain_columns_and_one_for_all_other_layouts() -> None:
+    """Whichever of the arrays lie across: a binary of each combination would be one of hundreds."""
+    kernel, (rows, n) = libraries.find("attention"), (128, 64)
+    plain, across = (ArrayType("float32", (rows, n), steps) for steps in ((n, 1), (1, rows)))
+    keys: dict[Any, list[int]] = {}
+    for number in range(8):
+        args = [across if number >> place & 1 else plain for place in range(3)]
+        (one,) = planning.compile_requests(kernel, args, {}, SM_90, general=True)
+        keys.setdefault(reader.class_key(one), []).append(number)
+    assert sorted(keys.values()) == [[0], [1, 2, 3, 4, 5, 6, 7]]
 
 
 def optional(call: Call) -> Plan:

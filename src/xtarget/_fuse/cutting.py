@@ -233,7 +233,7 @@ def _obstacle(
     if any(map(has_narrow, nodes)) and not _takes_narrow(nodes):
         return (
             "floats of 8 bits are written among elementwise operators only, and read among these "
-            "or before attention"
+            "or before a product or attention"
         )
     if picked:
         if any(function_of(one) is None and pick_of(one) is None for one in nodes):
@@ -266,11 +266,11 @@ def _obstacle(
 
 
 def _takes_narrow(nodes: Sequence[Node]) -> bool:
-    """Whether floats of 8 bits are read and written among elementwise operators, or by those that
-    give attention's arrays."""
+    """Whether floats of 8 bits are read and written among elementwise operators, or read by those
+    that give a product's factor or attention's arrays."""
     if all(map(function_of, nodes)):
         return True
-    heads = [head for head in heads_of(nodes) if stored.is_attention(head.node)]
+    heads = [head for head in heads_of(nodes) if not stored.is_scan(head.node)]
     made = [node for head in heads for node in head.nodes]
     last = [head.nodes[-1].plan.outputs[0].dtype for head in heads]
     return not any(dtype in FLOAT8 for dtype in last) and all(

@@ -16,7 +16,7 @@ from .._values.errors import UnknownKernelError, XTargetError, shortened
 from .._values.value_classes import value_class
 from . import variants
 from .library import Library
-from .names import Names, prefix_free
+from .names import Names
 
 if TYPE_CHECKING:
     from .._values.types import KernelSource
@@ -34,14 +34,18 @@ __all__ = [
     "library_source",
     "load_library",
     "names_of",
+    "of_one_library",
     "own_folder",
     "register",
     "sources_named",
 ]
 
 ENTRY_POINT_GROUP = "xtarget.kernels"
-#: The category of a fused function's kernels, which nobody calls by name.
+#: Categories of kernels that the catalog does not list: a fused function's, which nobody calls by
+#: name, and operators of it once more, with the defaults of the library whose name is called.
 _SECTION = "fused"
+_BY_LIBRARY = "by library"
+_BY_LIBRARY_FAMILY = "by_library"
 
 
 @value_class(frozen=True, slots=True, eq=False)
@@ -428,8 +432,9 @@ def names_of(function: Any) -> list[str]:
 
 
 def _is_hidden(kernel: RegisteredKernel) -> bool:
-    """It is not an operator: a section of a fused function, or another implementation."""
-    return kernel.spec.category == _SECTION or bool(kernel.spec.impl)
+    """It is no operator of its own: a section of a fused function, another implementation, or an
+    operator with other defaults."""
+    return kernel.spec.category in (_SECTION, _BY_LIBRARY) or bool(kernel.spec.impl)
 
 
 class _Catalog(Mapping[str, "KernelSpec"]):
@@ -459,10 +464,18 @@ class _Catalog(Mapping[str, "KernelSpec"]):
     def _names(self) -> set[str]:
         _load_packages()
         hidden = {name for name, kernel in list(_kernels.items()) if _is_hidden(kernel)}
-        return {*_listed, *_kernels} - hidden
+        listed = {name for name, family in _listed.items() if family != _BY_LIBRARY_FAMILY}
+        return (listed | _kernels.keys()) - hidden
 
 
 _catalog = _Catalog()
+
+
+def of_one_library() -> list[KernelSpec]:
+    """Operators with the defaults of the library whose names they have."""
+    _load_own()
+    listed = [name for name, family in _listed.items() if family == _BY_LIBRARY_FAMILY]
+    return [kernel.spec for kernel in map(_kernel, listed) if kernel is not None]
 
 
 def catalog() -> Mapping[str, KernelSpec]:
@@ -527,4 +540,4 @@ def known(name: str) -> RegisteredKernel | None:
 
 def _named(name: str) -> RegisteredKernel | None:
     """The kernel of that name, or of which it is another name."""
-    return _kernel(name) or _kernel(_names.kernel(name) or prefix_free(name))
+    return _kernel(name) or _kernel(_names.meant(name))

@@ -8,17 +8,32 @@ from .._values.errors import UnknownKernelError, shortened
 
 __all__ = ["Names", "prefix_free"]
 
-#: How other libraries' users write where a name is from.
-_PREFIXES = ("aten::", "aten.", "torch.", "np.", "numpy.", "tf.", "onnx::", "ai.onnx.")
+#: How users of other libraries write where a name is from, and how the library's names begin here.
+_PREFIXES = {
+    "aten::": "torch.",
+    "aten.": "torch.",
+    "torch.": "torch.",
+    "np.": "np.",
+    "numpy.": "np.",
+    "tf.": "tf.",
+    "onnx::": "onnx::",
+    "ai.onnx.": "onnx::",
+}
 
 
 def prefix_free(name: str) -> str:
     """`aten::add.Tensor`, `torch.add` and `np.add` as `add`; others as they are."""
-    for prefix in _PREFIXES:
+    return _parts(name)[1]
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """How the names of the library begin that a name is of (empty: of none), and the rest."""
+    for prefix, own in _PREFIXES.items():
         if name.startswith(prefix):
             rest = name.removeprefix(prefix)
-            return rest.partition(".")[0] if prefix.startswith("aten") else rest.rpartition(".")[2]
-    return name
+            short = rest.partition(".")[0] if prefix.startswith("aten") else rest.rpartition(".")[2]
+            return own, short
+    return "", name
 
 
 class Names:
@@ -42,9 +57,26 @@ class Names:
         """The kernel of which this is another name."""
         return self._aliases.get(name) or self._aliases.get(prefix_free(name))
 
+    def meant(self, name: str) -> str:
+        """The kernel that a name of a library leads to, if there is one; empty: it is refused. What
+        is said of the name as it is written stands before what is said of the library's last word
+        (`tf.argmax` for `tf.math.argmax`), and this before the word alone.
+        """
+        library, word = _parts(name)
+        for form in dict.fromkeys((name, library + word)) if library else ():
+            if form in self._aliases:
+                return self._aliases[form]
+            if form in self._refused:
+                return ""
+        return self._aliases.get(word, word)
+
     def reason(self, name: str) -> str:
         """Why a name is refused; empty if it is not."""
-        return self._refused.get(name) or self._refused.get(prefix_free(name), "")
+        library, word = _parts(name)
+        for form in (name, library + word, word):
+            if form in self._refused:
+                return self._refused[form]
+        return ""
 
     def unknown(self, name: str, known: Iterable[str]) -> UnknownKernelError:
         """The error for a name that leads nowhere."""

@@ -1,0 +1,157 @@
+"""A name of one library means what that library does by default, or is refused with what to run."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xtarget
+from xtarget import UnknownKernelError, run
+from xtarget._kernels import libraries
+
+torch = pytest.importorskip("torch")
+
+X = np.linspace(-5, 5, 2 * 3 * 6 * 6, dtype=np.float32).reshape(2, 3, 6, 6)
+ORDER = np.random.default_rng(0).permutation(X.size).reshape(X.shape)
+MIXED = X.reshape(-1)[ORDER]
+SCALE, BIAS, MEAN, VARIANCE = np.linspace(0.5, 3, 12, dtype=np.float32).reshape(4, 3)
+LOGITS, TARGETS = MIXED[0, :, :, 0], np.array([3, 0, 5])
+
+
+def by_torch(name: str, *args: Any, **options: Any) -> np.ndarray:
+    call = getattr(torch.nn.functional, name, None) or getattr(torch, name)
+    found = call(*map(torch.from_numpy, args), **options)
+    return found.numpy()
+
+
+def windows(x: np.ndarray) -> np.ndarray:
+    """The windows of 2 x 2, one beside each element."""
+    return np.lib.stride_tricks.sliding_window_view(x, (2, 2), axis=(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        ("HardSigmoid", np.clip(0.2 * MIXED + 0.5, 0, 1)),
+        ("hardsigmoid", np.clip(MIXED / 6 + 0.5, 0, 1)),
+        ("ArgMax", MIXED.argmax(0)[None]),
+        ("onnx::ArgMin", MIXED.argmin(0)[None]),
+        ("argmax", MIXED.argmax()),
+        ("np.argmax", MIXED.argmax()),
+        ("tf.math.argmax", MIXED.argmax(0)),
+        ("onnx::ReduceSum", MIXED.sum(keepdims=True)),
+        ("ReduceSum", MIXED.sum()),
+        ("ReduceL1", np.abs(MIXED).sum(keepdims=True)),
+        ("ai.onnx.ReduceMax", MIXED.max(keepdims=True)),
+        ("MaxPool", windows(MIXED).max((-2, -1))),
+        ("AveragePool", windows(MIXED).mean((-2, -1))),
+        ("LpPool", np.sqrt(np.square(windows(MIXED)).sum((-2, -1)))),
+        ("max_pool", windows(MIXED).max((-2, -1))[:, :, ::2, ::2]),
+        ("RMSNormalization", MIXED / np.sqrt(np.square(MIXED).mean(-1, keepdims=True) + 1e-5)),
+        ("LeakyRelu", np.where(MIXED > 0, MIXED, 0.01 * MIXED)),
+        ("tf.nn.leaky_relu", np.where(MIXED > 0, MIXED, 0.2 * MIXED)),
+        ("tf.cumsum", np.cumsum(MIXED, 0)),
+        ("tf.math.cumprod", np.cumprod(MIXED, 0)),
+        ("cumsum", np.cumsum(MIXED, -1)),
+        ("np.diagonal", np.diagonal(MIXED)),
+        ("diagonal", by_torch("diagonal", MIXED)),
+        ("np.linalg.diagonal", np.diagonal(MIXED, axis1=-2, axis2=-1)),
+        ("np.trace", np.trace(MIXED)),
+        ("tf.linalg.trace", np.trace(MIXED, axis1=-2, axis2=-1)),
+        ("torch.var", MIXED.var(ddof=1)),
+        ("aten::std", MIXED.std(ddof=1)),
+        ("np.var", MIXED.var()),
+        ("torch.nn.functional.normalize", by_torch("normalize", MIXED)),
+        ("tf.image.resize", None),
+    ],
+)
+def test_a_name_of_a_library_has_its_defaults(name: str, right: np.ndarray | None) -> None:
+    found = run(name, MIXED)
+    if right is None:  # NHWC, between elements
+        channels_first = by_torch("interpolate", MIXED.transpose(0, 3, 1, 2).copy(),
+                                  scale_factor=2, mode="bilinear")  # fmt: skip
+        right = channels_first.transpose(0, 2, 3, 1)
+    assert found.shape == np.shape(right)
+    np.testing.assert_allclose(found, right, 1e-4, 1e-5)
+
+
+def test_an_option_that_is_given_stands_before_the_librarys_default() -> None:
+    np.testing.assert_array_equal(run("ArgMax", MIXED, axis=1, keepdims=0), MIXED.argmax(1))
+    np.testing.assert_array_equal(run("MaxPool", MIXED, strides=2), run("max_pool", MIXED))
+    right = np.clip(0.3 * MIXED + 0.5, 0, 1)
+    np.testing.assert_allclose(run("onnx::HardSigmoid", MIXED, alpha=0.3), right, 1e-5)
+
+
+@pytest.mark.parametrize("name", ["BatchNormalization", "onnx::BatchNormalization",
+                                  "aten::batch_norm"])  # fmt: skip
+def test_batch_normalization_takes_scale_and_bias_before_mean_and_variance(name: str) -> None:
+    right = by_torch("batch_norm", MIXED, MEAN, VARIANCE, SCALE, BIAS)
+    np.testing.assert_allclose(run(name, MIXED, SCALE, BIAS, MEAN, VARIANCE), right, 1e-4, 1e-5)
+    for other in ("batch_norm", "torch.nn.functional.batch_norm"):
+        found = run(other, MIXED, MEAN, VARIANCE, SCALE, BIAS)
+        np.testing.assert_allclose(found, right, 1e-4, 1e-5)
+
+
+def test_onnx_divides_integers_towards_zero_and_floats_as_others() -> None:
+    a, b = np.array([7, -7, 9], np.int32), np.array([2, 2, -4], np.int32)
+    found = run("onnx::Div", a, b)
+    assert found.dtype == np.int32
+    np.testing.assert_array_equal(found, [3, -3, -2])
+    np.testing.assert_array_equal(run("onnx::Div", a / 1, b / 1), a / b)
+    np.testing.assert_array_equal(run("Div", a, b), a / b)
+
+
+@pytest.mark.parametrize("name", ["zeros", "ones", "eye", "linspace", "logspace", "random.rand"])
+def test_numpy_makes_float64(name: str) -> None:
+    assert run(f"np.{name}").dtype == np.float64
+    assert run(name.rpartition(".")[2]).dtype == np.float32
+
+
+def test_a_loss_of_each_row_and_rows_of_an_embedding() -> None:
+    right = by_torch("cross_entropy", LOGITS, TARGETS, reduction="none")
+    found = run("softmax_cross_entropy_loss_with_logits", LOGITS, TARGETS)
+    np.testing.assert_allclose(found, right, 1e-4)
+    np.testing.assert_array_equal(run("embedding_lookup", LOGITS, TARGETS % 3), LOGITS[[0, 0, 2]])
+    np.testing.assert_array_equal(run("embedding", TARGETS % 3, LOGITS), LOGITS[[0, 0, 2]])
+
+
+def test_names_of_onnx_that_differ_in_their_letters() -> None:
+    flags, index = MIXED > 0, np.array([[0, 1], [-1, 2]])
+    np.testing.assert_array_equal(run("Xor", flags, flags[::-1]), flags ^ flags[::-1])
+    np.testing.assert_array_equal(run("Not", flags), ~flags)
+    np.testing.assert_array_equal(run("IsNaN", MIXED), np.isnan(MIXED))
+    np.testing.assert_array_equal(run("GatherND", MIXED, index), MIXED[index[:, 0], index[:, 1]])
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("onnx::Sum", "run add"),
+        ("onnx::LSTM", "run gru, lstm or simple_rnn"),
+        ("Resize", "run interpolate"),
+        ("NonZero", "run nonzero"),
+        ("tf.nn.conv2d", "channels_last=True"),
+        ("tf.raw_ops.MaxPool", "channels_last=True"),
+        ("tf.nn.softmax_cross_entropy_with_logits", "labels first"),
+        ("tf.unique", "run unique"),
+        ("tf.math.segment_sum", "with segments="),
+        ("np.bincount", "with length="),
+        ("numpy.nonzero", "run argwhere"),
+        ("torch.median", "run kthvalue"),
+        ("torch.inverse", "reciprocal"),
+        ("aten::split.Tensor", "run split with sections="),
+        ("l2_normalize", "run normalize"),
+    ],
+)
+def test_what_means_something_else_there_is_refused_with_what_to_run(name: str, said: str) -> None:
+    with pytest.raises(UnknownKernelError) as error:
+        run(name, MIXED)
+    assert said in str(error.value)
+
+
+def test_every_row_of_one_library_is_called_by_its_names() -> None:
+    rows = libraries.of_one_library()
+    assert len(rows) > 40
+    for spec in rows:
+        assert spec.name not in xtarget.catalog()
+        assert {xtarget.get(alias).spec.name for alias in spec.aliases} == {spec.name}
