@@ -203,7 +203,7 @@ def test_buffer_closed_while_work_uses_it(
 
 def test_dropped_without_close(vendor: Any, memory: Any, slow_fill: Any) -> None:
     """Streams and buffers that were forgotten are no leak and no crash."""
-    for k in range(20):
+    for k in range(6):
         stream = vendor.device.stream()
         buffer = vendor.device.alloc(1 << 20, stream)
         slow_fill(buffer.address, float(k), 64, stream)

@@ -195,6 +195,6 @@ def test_many_headers_for_the_same_bytes_stay_cheap():
     struct.pack_into("<Q", head, 40, 64 + 5000)
     struct.pack_into("<HH", head, 60, count, 0)
     data = bytes(head) + b"x" * 4000 + b"\0" * 1000 + row * count
-    start = time.perf_counter()
+    start = time.process_time()
     assert len(_elf.Elf.parse(data).sections) == count
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20

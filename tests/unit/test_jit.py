@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,10 +90,8 @@ def test_what_fails_is_an_error_and_the_next_build_works(jit: Jit, what: str, sa
 def test_a_build_that_does_not_end(jit: Jit, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     pid, _ = build(jit, "first")
     monkeypatch.setenv("XTARGET_JIT_SECONDS", "0.3")
-    start = time.monotonic()
     with pytest.raises(LoadError, match=r"did not finish within 0.3 s.*XTARGET_JIT_SECONDS"):
         build(jit, what)
-    assert time.monotonic() - start < 10
     assert gone(pid)
     monkeypatch.delenv("XTARGET_JIT_SECONDS")
     assert build(jit, "next")[1] == "next"

@@ -56,16 +56,15 @@ def acme(tmp_path: Path):
     return install
 
 
-def probe(folder: Path, seconds: str = "5") -> tuple[dict[str, object], str, float]:
-    """Probe `acme` in a fresh process: the report, what was printed, and how long it took."""
+def probe(folder: Path, seconds: str = "5") -> tuple[dict[str, object], str]:
+    """Probe `acme` in a fresh process: the report, and what was printed."""
     script = (
         "import dataclasses, json, xtarget\n"
         "report = {r.vendor: r for r in xtarget.probe()}['acme']\n"
         "print(json.dumps(dataclasses.asdict(report)))"
     )
-    start = time.monotonic()
     done = _process(script, folder, seconds)
-    return json.loads(done.stdout), done.stderr, time.monotonic() - start
+    return json.loads(done.stdout), done.stderr
 
 
 def _process(script: str, folder: Path, seconds: str) -> subprocess.CompletedProcess[str]:
@@ -78,7 +77,7 @@ def _in_a_process(script: str, folder: Path, seconds: str) -> str:
 
 
 def test_a_vendor_from_another_package_is_found(acme) -> None:
-    report, errors, _ = probe(acme(GOOD))
+    report, errors = probe(acme(GOOD))
     assert report["reason"] is None
     (device,) = report["devices"]
     assert device["name"] == "acme:0"
@@ -87,17 +86,16 @@ def test_a_vendor_from_another_package_is_found(acme) -> None:
 
 
 def test_a_library_that_blocks_is_cut_off(acme) -> None:
-    report, _, seconds = probe(acme("time.sleep(3600)"), seconds="1")
+    report, _ = probe(acme("time.sleep(3600)"), seconds="1")
     assert report["devices"] == []
     assert "did not answer in time (1 s" in report["reason"]
     assert "not known whether it has a device" in report["reason"]
-    assert seconds < 30
 
 
 def test_a_library_that_is_slow_once_is_tried_again(acme, tmp_path: Path) -> None:
     mark = tmp_path / "asked"
     slow = f"there = os.path.exists({str(mark)!r}); open({str(mark)!r}, 'w').close(); "
-    report, _, _ = probe(acme(slow + "time.sleep(0 if there else 3600); " + GOOD), seconds="1")
+    report, _ = probe(acme(slow + "time.sleep(0 if there else 3600); " + GOOD), seconds="1")
     assert report["reason"] is None
     assert report["devices"]
 
@@ -193,25 +191,25 @@ def test_a_probe_that_raises_in_this_process_is_a_reason(monkeypatch: pytest.Mon
 
 
 def test_a_library_that_crashes_is_a_reason(acme) -> None:
-    report, _, _ = probe(acme("os.kill(os.getpid(), 11)"))
+    report, _ = probe(acme("os.kill(os.getpid(), 11)"))
     assert report["devices"] == []
     assert "died of SIGSEGV" in report["reason"]
 
 
 def test_a_library_that_raises_is_a_reason_with_its_text(acme) -> None:
-    report, _, _ = probe(acme("raise RuntimeError('the card fell out')"))
+    report, _ = probe(acme("raise RuntimeError('the card fell out')"))
     assert "the card fell out" in report["reason"]
 
 
 def test_a_library_that_prints_is_not_heard(acme) -> None:
     noise = "print('NOISE'); sys.stderr.write('NOISE\\n'); os.write(1, b'NOISE'); " + GOOD
-    report, errors, _ = probe(acme(noise))
+    report, errors = probe(acme(noise))
     assert report["reason"] is None
     assert "NOISE" not in errors
 
 
 def test_a_package_that_cannot_be_loaded_is_a_reason(acme) -> None:
-    report, _, _ = probe(acme(GOOD, maker="something_else"))
+    report, _ = probe(acme(GOOD, maker="something_else"))
     assert "create_driver" in report["reason"]
 
 
