@@ -46,7 +46,8 @@ def test_a_dimension_without_a_stride_among_the_sizes_is_contiguous(device: str)
     x = np.arange(60, dtype=np.float32).reshape(5, 12)
     np.testing.assert_array_equal(xtarget.run("test.rows", x[::2]), x[::2] + 1)
     with pytest.raises(xtarget.ArgumentError, match=r'Stride\["x", 1\]'):
-        xtarget.run("test.rows", x[:, ::2])
+        # of the device's own arrays: those of the host are copied, and copies have no gaps
+        xtarget.run("test.rows", xtarget.asarray(x, device=device)[:, ::2])
 
 
 @pytest.mark.parametrize(
