@@ -260,6 +260,22 @@ def test_cold_kernels_results_and_temporaries_in_a_capture(
         torch.testing.assert_close(more, expected + 1)
 
 
+def test_a_kernel_that_was_unloaded_comes_back_in_a_capture(
+    gpu: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a = torch.ones(1 << 20, device=gpu)
+    right = xtarget.run("cumsum", a)
+    monkeypatch.setenv("XTARGET_MODULES", "1")
+    xtarget.run("mul", a, 3.0)
+    xtarget.run("sub", a, 3.0)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = xtarget.run("cumsum", a)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert torch.equal(out, right)
+
+
 def test_ours_and_torchs_captures_do_not_mix(gpu: str, device: str) -> None:
     a, out = torch.ones(1000, device=gpu), torch.empty(1000, device=gpu)
     with xtarget.capture(device) as ours:

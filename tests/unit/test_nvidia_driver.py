@@ -70,10 +70,13 @@ def test_what_can_never_run_is_refused(device: Any) -> None:
         function.prepare(ONE, [0, 0, 0])
 
 
-def test_the_limits_of_a_binary_are_read_once(cuda: FakeCuda, device: Any) -> None:
-    for _ in range(3):  # as one that is unloaded and loaded again
+def test_a_kernel_that_is_loaded_again_is_not_left_to_lazy_loading(
+    cuda: FakeCuda, device: Any
+) -> None:
+    """A launch that loads it would end a capture: asking for its limits loads it before."""
+    for times in (1, 2, 3):  # as one that is unloaded and loaded again
         device.load(ADD).function().prepare(ONE, [0, 0, 0, 0])
-    assert cuda.limits_read == 1
+        assert cuda.limits_read == times
 
 
 def test_a_binary_whose_blocks_do_not_fit_is_refused_each_time(cuda: FakeCuda, device: Any) -> None:

@@ -43,8 +43,6 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
         self._threads = threading.local()
         #: Artifacts, by `id`, and their entries.
         self._checked: dict[int, tuple[Artifact, tuple[str, ...]]] = {}
-        #: Those of them whose blocks fit, by `id`.
-        self._fitting: dict[int, Artifact] = {}
         what = f"opening {info.name} ({info.product})"
         before = check(driver.cuCtxGetCurrent(), what)
         try:
@@ -111,16 +109,8 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
         entries = check_cubin(artifact, self.info)
         if len(self._checked) >= _MOST_CHECKED:
             self._checked.clear()
-            self._fitting.clear()
         self._checked[id(artifact)] = artifact, entries
         return entries
-
-    def has_room_for(self, artifact: Artifact) -> bool:
-        """Whether its blocks are known to fit: it was loaded before."""
-        return self._fitting.get(id(artifact)) is artifact
-
-    def found_room_for(self, artifact: Artifact) -> None:
-        self._fitting[id(artifact)] = artifact
 
     def graph(self, record: Callable[[Stream], None]) -> CudaGraph:
         raw = self.live()

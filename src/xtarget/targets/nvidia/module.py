@@ -65,14 +65,14 @@ class CudaFunction(FunctionBase):
         handle = driver.CUkernel(int(self._kernel.handle))
         attribute = driver.CUfunction_attribute
         with self._device.current():
-            if not self._device.has_room_for(artifact):
-                most = attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
-                threads: int = check(
-                    driver.cuKernelGetAttribute(most, handle, info.ordinal),
-                    f"reading the limits of {self._module.where}",
-                )
-                check_block(artifact, info, most_threads=threads)
-                self._device.found_room_for(artifact)
+            # Asked each time: it makes the driver load a kernel that it would load lazily, at
+            # a launch, where a capture forbids it.
+            most = attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+            threads: int = check(
+                driver.cuKernelGetAttribute(most, handle, info.ordinal),
+                f"reading the limits of {self._module.where}",
+            )
+            check_block(artifact, info, most_threads=threads)
             if artifact.shared_bytes > _DEFAULT_SHARED:
                 size = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
                 check(
