@@ -141,3 +141,36 @@ def test_a_function_in_the_place_of_a_name_is_told_its_names() -> None:
     xtarget.kernel(name="test.copied2", sizes={"N": "x.size"}, **spec)(copied)
     with pytest.raises(xtarget.UnknownKernelError, match=r"'test.copied2': pass one of these"):
         call(copied, x)
+
+
+@triton.heuristics(
+    {
+        "INNER": lambda a: tl.float32 if a["INNER"] == tl.float64 else a["INNER"],
+        "WIDE": lambda a: a["INNER"] == tl.float32,
+    }
+)
+@triton.jit
+def through(x, out, N, INNER: tl.constexpr, WIDE: tl.constexpr):
+    i = tl.arange(0, 16)
+    v = tl.load(x + i, i < N).to(INNER).to(tl.float32)
+    tl.store(out + i, v if WIDE else -v, i < N)
+
+
+@pytest.mark.parametrize(
+    ("given", "inner"),
+    [(tl.float16, "float16"), (tl.float32, "float32"), (tl.float64, "float32")],
+)
+def test_heuristics_see_a_flag_that_is_an_element_type_as_one(
+    device: str, given: Any, inner: str
+) -> None:
+    xtarget.kernel(
+        name="test.through",
+        inputs=["x"],
+        outputs={"out": "x"},
+        sizes={"N": lambda c: c.x.size},
+        flags={"INNER": tl.float32},
+        grid=lambda c: 1,
+    )(through)
+    x = np.full(5, 1 + 2**-20, np.float32)
+    want = x if inner == "float32" else -x.astype(inner).astype(np.float32)
+    np.testing.assert_array_equal(xtarget.run("test.through", x, INNER=given), want)

@@ -113,7 +113,8 @@ class _Planning:
             rules[name] = partial(self._constant, name, value)
         for name, heuristic in d.decided.items():
             flag = self._context.__dict__.pop(name)
-            rules[name] = partial(self._constant, name, partial(_decided, heuristic, flag))
+            decide = partial(_decided, heuristic, flag, name in self._inputs.dtypes)
+            rules[name] = partial(self._constant, name, decide)
         for part, made in (("output", d.outputs), ("workspace", d.workspaces)):
             for index, (name, out) in enumerate(made.items()):
                 rules[name] = partial(self._layout, part, index, name, out)
@@ -400,7 +401,8 @@ class _Planning:
                 )
             args[name] = argument
         elif constexpr or name in self._d.constants or not isinstance(given, int | float):
-            dtype = name in self._inputs.dtypes and given == self._inputs.flags[name]
+            # a heuristic may say another element type than the caller
+            dtype = name in self._inputs.dtypes and isinstance(given, str) and given in DTYPES
             constants[name] = DtypeConstant(given) if dtype else constant_of(given)
             if not is_constant(constants[name]):
                 raise ArgumentError(
@@ -438,8 +440,10 @@ class _Planning:
         return Scalar(default, natural_scalar(default, dtypes))
 
 
-def _decided(heuristic: Heuristic, flag: Any, context: Any) -> Any:
-    return heuristic(context, flag)
+def _decided(heuristic: Heuristic, flag: Any, is_dtype: bool, context: Any) -> Any:
+    answer = constant_of(heuristic(context, flag))
+    # as rules see flags: element types by their names
+    return answer.name if is_dtype and isinstance(answer, DtypeConstant) else answer
 
 
 class _Named:

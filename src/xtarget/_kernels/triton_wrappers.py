@@ -101,7 +101,8 @@ def _estimate(model: Callable[..., Any], arguments: Mapping[str, Any], config: A
 
 def _heuristic(name: str, rule: Callable[[Any], Any]) -> Heuristic:
     def ask(context: Any, *given: Any) -> Any:
-        return rule(_Arguments(context, name, given))
+        answer = rule(_Arguments(context, name, given))
+        return str(answer) if isinstance(answer, _Dtype) else answer
 
     return ask
 
@@ -122,7 +123,10 @@ class _Arguments(Mapping[str, Any]):
                 f"{name} in flags= of @xtarget.kernel, for the caller to give, or in constants="
             )
         value = self._given[0] if name == self._decided else self._context[name]
-        return Tensor(value) if isinstance(value, ArrayType) else value
+        if isinstance(value, ArrayType):
+            return Tensor(value)
+        is_dtype = isinstance(value, str) and value in DTYPES  # a flag that is one, by its name
+        return _Dtype(value) if is_dtype else value
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._context))
