@@ -96,6 +96,7 @@ _DEFAULTS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
     ("torch", "std", "torch.std", {"ddof": 1}),
     ("torch", "var_mean", "torch.var_mean", {"ddof": 1}),
     ("torch", "normalize", "torch.normalize", {"axis": 1}),
+    ("torch", "rms_norm", "torch.rms_norm", {"eps": 2.0**-23}),  # finfo(float32).eps
 )  # fmt: skip
 #: Names of the arguments behind x where scale and bias come first.
 _SCALE_FIRST = ("scale", "bias", "mean", "variance")

@@ -76,7 +76,7 @@ def _diag_embed(np: Any, x: Any, offset: int = 0, axis1: int = -2, axis2: int = 
 
 
 def _diagonal_backward(
-    np: Any, grad: Any, shape: Any = (1, 1), offset: int = 0, axis1: int = -2, axis2: int = -1
+    np: Any, grad: Any, shape: Any = (1, 1), offset: int = 0, axis1: int = 0, axis2: int = 1
 ) -> Any:
     made = np.zeros(shape, grad.dtype)
     at = np.diagonal(np.arange(made.size).reshape(shape), offset, axis1, axis2)
@@ -181,7 +181,7 @@ _ROWS = (
         "matrix_diag", options={"offset": 0, "axis1": -2, "axis2": -1}, **_ALL),
     row("diagonal_backward", "grad", diagonals.diagonal_backward, "gradient of diagonal: zeros of "
         "the shape of its argument, with grad on the diagonal", _numpy(_diagonal_backward),
-        lambda shape: [(1,)], options={"shape": (1, 1), "offset": 0, "axis1": -2, "axis2": -1},
+        lambda shape: [(1,)], options={"shape": (1, 1), "offset": 0, "axis1": 0, "axis2": 1},
         **_ALL),
     row("pad", "x", plans.pad, "elements before and after each axis: a constant, the last ones "
         "(edge), mirrored (reflect, symmetric), or those of the other end (wrap)", _numpy(_pad),

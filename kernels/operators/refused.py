@@ -80,7 +80,7 @@ _REASONS: Mapping[str, str] = {
     "conv_transpose2d, conv_transpose3d or depthwise_conv2d with channels_last=True",
     "tf.max_pool tf.max_pool1d tf.max_pool2d tf.max_pool3d tf.MaxPool tf.avg_pool tf.avg_pool1d "
     "tf.avg_pool2d tf.avg_pool3d tf.AvgPool": "TensorFlow has channels last and padding as a word: "
-    "run max_pool or avg_pool with channels_last=True, and count_include_pad=False",
+    "run max_pool, or avg_pool with count_include_pad=False, with channels_last=True",
     "tf.resize_bilinear tf.resize_bicubic tf.ResizeBilinear tf.ResizeBicubic resize_images "
     "tf.resize_images": "TensorFlow's first resizers have places without half pixels: run "
     "resize_bilinear or resize_bicubic with channels_last=True for those of tf.image.resize",
@@ -112,7 +112,12 @@ _REASONS: Mapping[str, str] = {
         "number of segments"
     )
     + "segment_sum (segment_mean, ...) with segments=",
-    "np.bincount numpy.bincount torch.bincount": _ASKS.format("length") + "bincount with length=",
+    "np.bincount numpy.bincount torch.bincount tf.bincount": _ASKS.format("length") + "bincount "
+    "with length=",
+    "tf.ctc_loss": "TensorFlow gives the labels first, and logits: run ctc_loss(x, labels, ...) of "
+    "their log_softmax, with blank= and reduction='none'",
+    "torch.resize": "torch's changes the shape and keeps the elements: run reshape; interpolate "
+    "resamples",
     "torch.one_hot": _ASKS.format("number of classes") + "one_hot with classes= and dtype='int64'",
     "torch.histc": "torch's goes from the smallest to the largest element unless told: run histc "
     "with min= and max=",

@@ -62,6 +62,7 @@ def windows(x: np.ndarray) -> np.ndarray:
         ("aten::std", MIXED.std(ddof=1)),
         ("np.var", MIXED.var()),
         ("torch.nn.functional.normalize", by_torch("normalize", MIXED)),
+        ("torch.nn.functional.rms_norm", by_torch("rms_norm", MIXED, normalized_shape=(6,))),
         ("tf.image.resize", None),
     ],
 )
@@ -80,6 +81,20 @@ def test_an_option_that_is_given_stands_before_the_librarys_default() -> None:
     np.testing.assert_array_equal(run("MaxPool", MIXED, strides=2), run("max_pool", MIXED))
     right = np.clip(0.3 * MIXED + 0.5, 0, 1)
     np.testing.assert_allclose(run("onnx::HardSigmoid", MIXED, alpha=0.3), right, 1e-5)
+
+
+def test_a_small_root_mean_square_shows_torchs_eps() -> None:
+    small = MIXED * np.float32(1e-4)
+    right = by_torch("rms_norm", small, normalized_shape=(6,))
+    np.testing.assert_allclose(run("torch.rms_norm", small), right, 1e-5)
+
+
+def test_the_gradient_of_a_diagonal_is_of_the_same_axes() -> None:
+    x = torch.from_numpy(MIXED).requires_grad_()
+    grad = run("diagonal", MIXED + 1)
+    torch.diagonal(x).backward(torch.from_numpy(grad))
+    assert x.grad is not None
+    np.testing.assert_array_equal(run("diagonal_backward", grad, shape=x.shape), x.grad.numpy())
 
 
 @pytest.mark.parametrize("name", ["BatchNormalization", "onnx::BatchNormalization",
@@ -136,6 +151,9 @@ def test_names_of_onnx_that_differ_in_their_letters() -> None:
         ("tf.unique", "run unique"),
         ("tf.math.segment_sum", "with segments="),
         ("np.bincount", "with length="),
+        ("tf.math.bincount", "with length="),
+        ("tf.nn.ctc_loss", "labels first"),
+        ("aten::resize", "run reshape"),
         ("numpy.nonzero", "run argwhere"),
         ("torch.median", "run kthvalue"),
         ("torch.inverse", "reciprocal"),
