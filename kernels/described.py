@@ -56,12 +56,12 @@ def _fetched(description, row, column, T: tl.constexpr):
 
 @triton.jit
 def _product(
-    da, db, row, column, K, T: tl.constexpr, A_T: tl.constexpr, B_T: tl.constexpr,
+    da, db, row, column, first, last, T: tl.constexpr, A_T: tl.constexpr, B_T: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """The tile of the result that begins at `row` and `column`."""
+    """The tile of the result that begins at `row` and `column`, of K from `first` to `last`."""
     total = tl.zeros([BLOCK_M, BLOCK_N], T)
-    for k in range(0, K.to(tl.int32), BLOCK_K):
+    for k in range(first, last.to(tl.int32), BLOCK_K):
         x = _fetched(da, row, k, A_T)
         z = _fetched(db, k, column, B_T)
         total = tl.dot(x, z, total, out_dtype=T)
@@ -88,17 +88,17 @@ def _start(tile, BLOCK: tl.constexpr, length, ALONG_ROWS: tl.constexpr):
 
 @triton.jit
 def _own_product(
-    a, b, M, N, K, ra, rb, A_T: tl.constexpr, B_T: tl.constexpr,
+    a, b, M, N, K, first, last, ra, rb, A_T: tl.constexpr, B_T: tl.constexpr,
     T: tl.constexpr, HOSTED: tl.constexpr, GROUP_M: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """The first row and column of a block's only tile, and the tile."""
+    """The first row and column of a block's only tile, and the tile of K from `first` to `last`."""
     block = tl.program_id(0).to(K.dtype)
     _, tile_m, tile_n = tile_of(block, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
     da, db = _descriptions(a, b, M, N, K, ra, rb, HOSTED, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
     row = _start(tile_m, BLOCK_M, M, A_T)
     column = _start(tile_n, BLOCK_N, N, not B_T)
-    total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
+    total = _product(da, db, row, column, first, last, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
     return row, column, total
 
 
@@ -150,9 +150,31 @@ def matmul_described(
     if EARLY:
         ordered()
     row, column, total = _own_product(
-        a, b, M, N, K, ra, rb, A_T, B_T, T, HOSTED, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K
+        a, b, M, N, K, 0, K, ra, rb, A_T, B_T, T, HOSTED, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K
     )
     _store(out, total, row, column, M, N, om, BLOCK_M, BLOCK_N)
+
+
+@triton.jit
+def matmul_described_parts(
+    a, b, out, M, N, K, chunk, part, ra, rb, om,
+    A_T: tl.constexpr, B_T: tl.constexpr, T: tl.constexpr, HOSTED: tl.constexpr,
+    GROUP_M: tl.constexpr, EARLY: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """`matmul_described` of parts of K, by grid y: `chunk` of it (a multiple of BLOCK_K) in each,
+    which writes its own result, `part` elements after the one before.
+    """
+    if EARLY:
+        ordered()
+    y = tl.program_id(1)
+    first = y * chunk.to(tl.int32)
+    row, column, total = _own_product(
+        a, b, M, N, K, first, tl.minimum(first + chunk, K), ra, rb,
+        A_T, B_T, T, HOSTED, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K,
+    )  # fmt: skip
+    p = out + y.to(K.dtype) * part
+    _store(p, total, row, column, M, N, om, BLOCK_M, BLOCK_N)
 
 
 @triton.jit
@@ -170,7 +192,7 @@ def matmul_described_then(
     if EARLY:
         ordered()
     row, column, total = _own_product(
-        a, b, M, N, K, ra, rb, A_T, B_T, T, HOSTED, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K
+        a, b, M, N, K, 0, K, ra, rb, A_T, B_T, T, HOSTED, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K
     )
     WIDTH: tl.constexpr = BLOCK_N // PIECES
     for number in tl.static_range(PIECES):
@@ -203,7 +225,7 @@ def matmul_in_turn(
         _, tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP_M)
         row = _start(tile_m, BLOCK_M, M, A_T)
         column = _start(tile_n, BLOCK_N, N, STORED or not B_T)
-        total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
+        total = _product(da, db, row, column, 0, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
         if STORED:  # in halves: shared memory for a whole tile would cost a stage
             halves = tl.permute(tl.reshape(total, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
             left, right = tl.split(halves)
@@ -236,7 +258,7 @@ def matmul_in_turn_then(
         _, tile_m, tile_n = tile_of(tile, tiles_m, tiles_n, GROUP_M)
         row = _start(tile_m, BLOCK_M, M, A_T)
         column = _start(tile_n, BLOCK_N, N, STORED or not B_T)
-        total = _product(da, db, row, column, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
+        total = _product(da, db, row, column, 0, K, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
         for number in tl.static_range(PIECES):
             start = column + number * WIDTH
             found = _found(

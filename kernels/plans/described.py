@@ -180,7 +180,7 @@ def _common(
 
 
 #: What a descriptor holds is not seen by the code that the compiler makes.
-_LOOSE = ("M", "K", "ra", "rb")
+_LOOSE = ("M", "K", "ra", "rb", "chunk", "part")
 
 
 def product_launch(
@@ -189,11 +189,17 @@ def product_launch(
     tile: tuning_matmul.MatmulTile,
     problem: Problem,
     out: spec.Output | spec.Temporary,
+    parts: int = 1,
     *,
     in_turn: bool,
 ) -> spec.Launch:
     """A block for each tile, or `in_turn` one for each multiprocessor, which makes one tile after
-    the other."""
+    the other.
+
+    Args:
+        parts: pieces that K is cut into, more than one only where a block makes one tile. Each
+            writes a result of its own, one after the other.
+    """
     args, constants = _common(call, tile, dtype, problem, out)
     early, stored = tuning.early(call), None
     if in_turn:
@@ -205,14 +211,19 @@ def product_launch(
     else:
         function = "matmul_described"
         blocks = spec.cdiv(problem.m, tile.m) * spec.cdiv(problem.n, tile.n)
+    if parts > 1:
+        function = "matmul_described_parts"
+        chunk = spec.cdiv(spec.cdiv(problem.k, parts), tile.k) * tile.k
+        args = {**args, "chunk": chunk, "part": problem.m * problem.n}
+        parts = spec.cdiv(problem.k, chunk)
     common = args, {**constants, "EARLY": bool(early)}
-    return _launch(function, common, blocks, tile, problem, stored, early)
+    return _launch(function, common, (blocks, parts, 1), tile, problem, stored, early)
 
 
 def _launch(
     function: str,
     common: tuple[dict[str, spec.Argument], dict[str, spec.Constant]],
-    blocks: int,
+    grid: tuple[int, int, int],
     tile: tuning_matmul.MatmulTile,
     problem: Problem,
     stored: bool | None = None,
@@ -229,12 +240,12 @@ def _launch(
         f"described:{function}",
         args,
         constants if stored is None else {**constants, "STORED": stored},
-        (blocks, 1, 1),
+        grid,
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         options=options,
         aligned_by=() if stored else ("N",),
-        loose=_LOOSE,
+        loose=tuple(name for name in _LOOSE if name in args),
         on_aligned=True,
     )
     launch = tailed(launch, problem, tile)

@@ -10,10 +10,10 @@ from xtarget import spec
 
 from . import hopper_linear, hopper_products, tuned_matmul, tuning, tuning_matmul
 from .described import product_launch, ready
-from .layouts import collapse, device_strides, is_huge, widened
+from .layouts import device_strides, is_huge, widened
 from .matrices import SMALL, TYPES, Problem, headed, problem_of, product_of, tailed
 from .panels import panels_launch, worth_panels
-from .reduction import reduction_launch
+from .pieces import in_pieces
 
 __all__ = ["matmul", "multiply"]
 
@@ -227,7 +227,7 @@ def multiply(
         is better computed first.
     """
     total = TYPES.get(dtype, SMALL)[1]
-    m, n, batch = problem.m, problem.n, problem.batch.size
+    m, n = problem.m, problem.n
     launches, problem, wanted = ready(call, dtype, problem, temporaries)
     wanted = wanted._replace(alike=problem.dtypes == (view.dtype, view.dtype))
     chosen = tuned_matmul.chosen(call, wanted, problem)
@@ -239,7 +239,11 @@ def multiply(
     if chosen.way == "in turn":
         return [*launches, product_launch(call, dtype, tile, problem, out, in_turn=True)]
     if chosen.way == "described":
-        return [*launches, product_launch(call, dtype, tile, problem, out, in_turn=False)]
+        described = partial(product_launch, call, dtype, tile, in_turn=False)
+        if chosen.parts < 2:
+            return [*launches, described(problem, out)]
+        args = call, described, problem, out, view, total, temporaries, chosen.parts
+        return [*launches, *in_pieces(*args)]
     if chosen.way == "in groups":
         return [*launches, hopper_products.by_groups(call, tile, problem, out)]
     if chosen.way == "few" and chosen.parts < 2 and problem.head is None:
@@ -264,20 +268,8 @@ def multiply(
         if worth_panels(call, problem):
             return _in_panels(call, dtype, problem, tile, out, temporaries)
         return [*launches, whole]
-    # the pieces' products lie as (part, *view.shape), each in C order
-    steps = tuple(m * n * step for step in spec.contiguous_strides((1, *problem.batch.lengths)))
-    strides = (device_strides(steps) if batch > 1 else (0,), *problem.batch.strides[1:])
-    pieces = problem._replace(out=(n, 1), batch=problem.batch._replace(strides=strides))
-    between = spec.Temporary(len(temporaries))
-    first = launch(pieces, between, parts)
-    parts, size = first.grid[1], view.size
-    temporaries.append(spec.ArrayType(total, (parts, size), spec.contiguous_strides((parts, size))))
-    kept = collapse(view.shape, spec.contiguous_strides(view.shape), view.strides)
-    reduced = collapse((parts,), (size,))
-    second = reduction_launch(
-        "sum", between, out, kept, reduced, total, call.vendor, general=tuning.is_general(call)
-    )
-    return [*launches, first, second]
+    args = call, launch, problem, out, view, total, temporaries, parts
+    return [*launches, *in_pieces(*args)]
 
 
 def _read(call: spec.Call, problem: Problem) -> tuple[int, int]:

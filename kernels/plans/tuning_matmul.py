@@ -131,6 +131,10 @@ _MATMUL: Final[Mapping[str, Mapping[str, tuple[MatmulTile, ...]]]] = {
 _SPLIT_K: Final = {"cpu": 4096, "other": 512}
 
 
+#: The same of those that come through descriptors, and how many there are.
+_PIECE, _PIECES = 256, (2, 4, 8)
+
+
 #: Products that a tile with a long K adds one after the other, before their sum goes to the whole.
 FOLD: Final = 1024
 
@@ -351,8 +355,12 @@ def choose(wanted: Wanted) -> Choice:
         ]
         if held:
             compared = [row for row in held if row.cost] if held[0].cost else held[:1]
-            row = min(compared, key=lambda one: _estimated(wanted, one))
-            return Choice(MatmulTile(*row.config), row.text.get("way", "tiles"), "measured")
+            _, parts, row = min(
+                (found for one in compared for found in _estimated(wanted, one)),
+                key=lambda found: found[:1],
+            )
+            tile = MatmulTile(*row.config)
+            return Choice(tile, row.text.get("way", "tiles"), "measured", parts)
     return Choice(_by_rule(wanted))
 
 
@@ -375,15 +383,27 @@ def _holds(wanted: Wanted, row: choices.Row) -> bool:
     )
 
 
-def _estimated(wanted: Wanted, row: choices.Row) -> int:
-    """Nanoseconds: of the launch, and of the multiprocessor that makes the most tiles."""
+def _estimated(wanted: Wanted, row: choices.Row) -> list[tuple[int, int, choices.Row]]:
+    """Nanoseconds by pieces of k: of the launch, of the multiprocessor that makes the most tiles,
+    and of the launch that adds the pieces.
+    """
     if not row.cost:
-        return 0
+        return [(0, 0, row)]
     tile = MatmulTile(*row.config)
-    launch, each, step = row.cost
-    return launch + cdiv(wanted.blocks(tile), wanted.compute_units) * (
-        each + cdiv(wanted.k, tile.k) * step
-    )
+    launch, each, step, *second = row.cost
+    blocks, steps = wanted.blocks(tile), cdiv(wanted.k, tile.k)
+
+    def whole(parts: int) -> int:
+        waves = cdiv(blocks * parts, wanted.compute_units)
+        return launch + waves * (each + cdiv(steps, parts) * step)
+
+    found = [(whole(1), 0, row)]
+    if second and not wanted.tail:
+        most = min(wanted.compute_units // blocks, wanted.k // _PIECE)
+        for parts in (one for one in _PIECES if one <= most):
+            added = second[0] + parts * wanted.m * wanted.n * second[1] // 1000
+            found.append((whole(parts) + added, parts, row))
+    return found
 
 
 def may_fold(tile: MatmulTile) -> bool:

@@ -81,7 +81,8 @@ def test_a_k_that_fills_no_step_comes_through_descriptors() -> None:
         assert product(1000, 1000, 1000, layout) in (["matmul_described"], ["matmul_in_groups"])
         assert product(1000, 1000, 1000, layout, aligned=False) == ["matmul"]
         assert product(256, 264, 1000, layout) == ["matmul_described"]
-    assert product(320, 320, 1024) == ["matmul"]
+    assert product(320, 320, 1024) == ["matmul_described"]
+    assert product(320, 320, 512) == ["matmul"]
     assert product(64, 1000, 1000) == ["matmul"]
 
 
@@ -205,6 +206,32 @@ def test_products_through_descriptors_that_end_inside_a_tile(
     np.testing.assert_allclose(made[0], a.astype(float) @ b.astype(float), rtol=2e-3, atol=4e-3)
     np.testing.assert_array_equal(*made)
     assert f"matmul_{way.replace(' ', '_')}" in sources(a, b)
+
+
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+def test_a_long_k_of_few_tiles_through_descriptors_is_cut(layout: str) -> None:
+    assert product(384, 256, 8192, layout) == ["matmul_described_parts", "sum"]
+    assert product(384, 256, 1024, layout) == ["matmul_described"]  # adding would take longer
+    assert product(384, 256, 8192, layout, aligned=False) == ["matmul"]
+
+
+@on_the_cpu
+@pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
+@pytest.mark.parametrize("k", [512, 520, 600])
+def test_pieces_of_k_through_descriptors(choose: Any, layout: str, k: int) -> None:
+    if xtarget.device("cpu").info.compute_units < 2:
+        pytest.skip("a single processor has nothing to share out")
+    config = [16, 32, 16, 1, 1]
+    row = {"operands": "half", "way": "described", "config": config, "cost": [0, 0, 100, 0, 0]}
+    choose(matmul=[row])
+    rng = np.random.default_rng(k)
+    a, b = (rng.standard_normal(shape).astype(np.float16) for shape in ((16, k), (k, 24)))
+    a, b = (np.asfortranarray(x) if t == "T" else x for x, t in zip((a, b), layout, strict=True))
+    a, b = a[:9], b[:, :20]  # rows begin at multiples of 16 bytes
+    made = [xtarget.run("matmul", a, b, device="cpu") for _ in range(2)]
+    np.testing.assert_allclose(made[0], a.astype(float) @ b.astype(float), rtol=2e-3, atol=6e-2)
+    np.testing.assert_array_equal(*made)
+    assert "matmul_described_parts" in sources(a, b)
 
 
 def tile(m: int, n: int, k: int, **options: Any) -> tuple[Any, ...]:
