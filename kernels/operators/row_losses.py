@@ -46,6 +46,12 @@ def _sequences(shape: _Shape) -> Sequence[_Shape]:
     return [(8, samples, classes), (samples, 3), (samples,), (samples,)]
 
 
+def _counts(shapes: Sequence[_Shape], _: Any) -> dict[int, range]:
+    """Labels are classes, and no sample has more steps or labels than there are."""
+    x, targets = shapes[:2]
+    return {1: range(x[-1]), 2: range(x[0] + 1), 3: range(targets[-1] + 1)}
+
+
 _ALL: Any = {"category": "loss", "dtypes": FLOATS, "tolerance": (64, 64)}
 
 ROWS: tuple[KernelSpec, ...] = (
@@ -59,6 +65,6 @@ ROWS: tuple[KernelSpec, ...] = (
         "probability of a sequence of labels, over all ways to spread it over the steps with "
         "blanks between (torch's)", by_torch(_ctc), _sequences, "CTCLoss",
         options={"blank": 0, "reduction": "mean", "zero_infinity": False},
-        apart=("targets", "input_lengths", "target_lengths"), category="loss",
+        apart=("targets", "input_lengths", "target_lengths"), category="loss", bounds=_counts,
         dtypes=(*FLOATS, "int32", "int64"), tolerance=(256, 64)),
 )  # fmt: skip

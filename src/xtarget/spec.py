@@ -356,7 +356,7 @@ class Plan:
 # ---------------------------------------------------------------------------------- the spec itself
 
 Bounds: TypeAlias = Callable[
-    [Sequence[tuple[int, ...]], Mapping[str, Any]], Mapping[int, tuple[int, ...]]
+    [Sequence[tuple[int, ...]], Mapping[str, Any]], Mapping[int, tuple[int, ...] | range]
 ]
 
 
@@ -409,7 +409,8 @@ class KernelSpec:
         results: False: it has none, and writes in place alone; a call takes no `out=`.
         bounds: for arguments of indices that have to stay within an array: from the shapes of the
             arguments and the options, for each such place, one length, or one for each number along
-            its last axis. The option `check`, and `XTARGET_CHECK=1`, compare before each launch.
+            its last axis; or a range from 0 that its numbers have to be in, if they count. The
+            option `check`, and `XTARGET_CHECK=1`, compare before each launch.
         along: `axis`: each element of the result needs those along the option `axis` only; `last`:
             those along the first input's last axis, and whole other inputs. So the other axes can
             be cut (`xtarget.split`). Empty: nothing is said.

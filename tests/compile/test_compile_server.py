@@ -370,6 +370,10 @@ def test_token_files_and_sockets_that_are_taken(tmp_path: Path, token: Path) -> 
     token.write_text("short\n")
     with pytest.raises(ArgumentError, match="line 1"):
         credentials.tokens_of(token)
+    with pytest.raises(ArgumentError, match=r"nope \(--token\) cannot be read: No such file"):
+        credentials.tokens_of(Path("nope"))
+    with pytest.raises(ArgumentError, match=f"cannot be used: there is no file {tmp_path}/no"):
+        credentials.tls_of(tmp_path / "no", token)
     path = tmp_path / "socket"
     with (
         serving(f"unix:{path}"),

@@ -111,6 +111,24 @@ def test_autocast() -> None:
     assert model.weight.grad is not None
 
 
+def test_an_operator_follows_autocast_where_that_is_asked() -> None:
+    """As torch's custom operators do: by `torch.library.register_autocast`, and not by itself."""
+    x, library = torch.rand(4, 4), torch.library.Library("xtarget", "FRAGMENT")
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert OPS.matmul(x, x).dtype is torch.float32
+    torch.library.register_autocast("xtarget::matmul", "cpu", torch.bfloat16, lib=library)
+    try:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            found, wanted = OPS.matmul(x, x), x @ x
+        assert OPS.matmul(x, x).dtype is torch.float32
+    finally:
+        library._destroy()
+    assert found.dtype is wanted.dtype is torch.bfloat16
+    torch.testing.assert_close(found, wanted)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert OPS.matmul(x, x).dtype is torch.float32
+
+
 @pytest.mark.long  # Inductor compiles C++ for a minute
 def test_aot_inductor() -> None:
     class Model(torch.nn.Module):

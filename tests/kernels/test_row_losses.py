@@ -59,6 +59,25 @@ def test_ctc_of_nothing_and_of_what_cannot_be(device: str) -> None:
                                 device=device))  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("place", "value", "says"),
+    [
+        (1, 7, r"targets\[1, 0\] is 7. It has to be from 0 to 6"),
+        (2, 5, r"input_lengths\[1\] is 5. It has to be from 0 to 4"),
+        (3, 4, r"target_lengths\[1\] is 4. It has to be from 0 to 3"),
+        (3, -1, r"target_lengths\[1\] is -1. It has to be from 0 to 3"),
+    ],
+)
+def test_ctc_says_what_is_beyond_its_arrays_where_that_is_asked(
+    device: str, place: int, value: int, says: str
+) -> None:
+    given = _sequences("float32", 4, 2, 7, 3)
+    xtarget.run("ctc_loss", *given, device=device, check=True)
+    given[place][1] = value
+    with pytest.raises(xtarget.ArgumentError, match=says):
+        xtarget.run("ctc_loss", *given, device=device, check=True)
+
+
 def test_losses_of_rows_by_reduction(device: str) -> None:
     x, y = sample("float32", 3, 5, 7), sample("float32", 3, 5, 7, seed=1)
     for options in ({"reduction": "none"}, {"reduction": "sum"}):

@@ -3,6 +3,8 @@ where it stands, and what would."""
 # ruff: noqa: F821 - the words in annotations are lengths
 
 import inspect
+import subprocess
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -306,6 +308,57 @@ def test_type_checkers_know_the_arguments_of_a_kernel_object(tmp_path: Path) -> 
     assert 'typed.py:6: error: Argument "b"' in said
     assert 'typed.py:7: error: Missing positional argument "a"' in said
     assert 'typed.py:8: note: Revealed type is "Any"' in said
+
+
+WORDS = """\
+from typing import Annotated, Any
+from xtarget.spec import ArrayRule, In, InOut, Out, Stride, Workspace
+rules: dict[str, ArrayRule] = {
+    "x": In["float16", "M", ..., "2 * K"], "w": Workspace["float32", 3].filled(0),
+    "o": Out["x"].counted_by("n"), "z": InOut["any"],
+}
+sizes = {"row": Stride["x", 0]}
+wrong = {"o": Out("x", innit=0), "p": sizes["column"].axes}
+def kernel(
+    x: Annotated[Any, In["float16", "M", ..., "2 * K"] | None],
+    n: Annotated[Any, Out["float32", "N"].filled(0)],
+    row: Annotated[int, Stride["x", 0]],
+) -> None:
+    n = x + 3 * row
+"""
+#: pyright takes these without `Annotated`; mypy looks for types of the names in the quotes.
+BARE = """\
+def bare(
+    x: In["float16", "M", "K"], y: In["T", ..., "2 * K"] | None, z: InOut["float32|float16"],
+    w: Workspace["float32", 3], out: Out["float32", "M", "N"], step: Stride["x", 0],
+) -> None:
+    at = x + 3 * step, out + step, w + step, z - x
+"""
+
+
+@pytest.mark.long
+def test_mypy_takes_the_words_as_values_and_as_annotations(tmp_path: Path) -> None:
+    api = pytest.importorskip("mypy.api")
+    (tmp_path / "typed.py").write_text(WORDS)
+    options = ["--config-file=", "--strict", "--follow-imports=silent", f"--cache-dir={tmp_path}"]
+    said, _, _ = api.run([*options, str(tmp_path / "typed.py")])
+    errors = [line.partition("typed.py:")[2] for line in said.splitlines() if "error:" in line]
+    assert len(errors) == 2, said
+    assert errors[0].startswith('8: error: Unexpected keyword argument "innit"')
+    assert errors[1].startswith('8: error: "StrideRule" has no attribute "axes"')
+
+
+@pytest.mark.long
+def test_pyright_takes_the_words_as_values_and_as_annotations(tmp_path: Path) -> None:
+    pytest.importorskip("pyright")
+    (tmp_path / "typed.py").write_text(WORDS + BARE)
+    command = [sys.executable, "-m", "pyright", "--pythonpath", sys.executable]
+    done = subprocess.run([*command, str(tmp_path / "typed.py")], capture_output=True, text=True)
+    errors = [
+        line.partition("typed.py:")[2] for line in done.stdout.splitlines() if "- err" in line
+    ]
+    assert [error.partition(":")[0] for error in errors] == ["8"], done.stdout + done.stderr
+    assert "innit" in errors[0]
 
 
 def test_annotations_that_do_not_fit_are_named_with_their_line() -> None:

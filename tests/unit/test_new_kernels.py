@@ -101,6 +101,16 @@ def test_the_entry_point_names_the_package(tmp_path: Path) -> None:
     assert (tmp_path / "Fast.Ones" / "src" / "fast_ones" / "catalog.py").is_file()
 
 
+@pytest.mark.long  # it reads all of xtarget and NumPy
+def test_mypy_finds_nothing_in_it(tmp_path: Path) -> None:
+    pytest.importorskip("mypy")
+    folder = tmp_path / "my-kernels"
+    write_package(folder)
+    options = ("--cache-dir", str(tmp_path / "cache"), "--follow-imports=silent")
+    done = run_python("-m", "mypy", *options, "src", "tests", cwd=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_folders_that_cannot_be_taken(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "a").write_text("")

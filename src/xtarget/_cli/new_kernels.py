@@ -35,6 +35,10 @@ NAME = "NAME"
 
 [tool.hatch.build.targets.wheel]
 packages = ["src/NAME"]
+
+[[tool.mypy.overrides]] # Triton has no type information
+module = ["triton.*"]
+ignore_missing_imports = true
 """
 
 _INIT = '''\

@@ -53,13 +53,20 @@ class IndexCheck:
                 self._check(run.run, place, args[place], type_, lengths)
 
     def _check(
-        self, run: Any, place: int, index: Any, type_: ArrayType, lengths: tuple[int, ...]
+        self,
+        run: Any,
+        place: int,
+        index: Any,
+        type_: ArrayType,
+        allowed: tuple[int, ...] | range,
     ) -> None:
         dtype, shape = type_.dtype, type_.shape
+        lengths = (len(allowed),) if isinstance(allowed, range) else allowed
         limits = np.array(lengths, "uint64" if dtype == "uint64" else "int64")
         outside = run("ge", index, limits)
         if dtype.startswith("int"):
-            outside = run("logical_or", outside, run("lt", index, -limits))
+            lowest = limits * 0 if isinstance(allowed, range) else -limits
+            outside = run("logical_or", outside, run("lt", index, lowest))
         if not bool(run("any", outside)):
             return
         where = np.unravel_index(int(run("argmax", outside)), shape)
@@ -67,6 +74,10 @@ class IndexCheck:
         own = lengths[int(where[-1])] if len(lengths) > 1 else lengths[0]
         name = self._spec.inputs[place].rstrip("?")
         at = f"[{', '.join(map(str, map(int, where)))}]" if shape else ""
+        if isinstance(allowed, range):
+            raise ArgumentError(
+                f"{self._spec.name}: {name}{at} is {value}. It has to be from 0 to {own - 1}."
+            )
         least = -own if dtype.startswith("int") else 0
         raise ArgumentError(
             f"{self._spec.name}: {name}{at} is {value}, for an axis of length {own}. An index has "

@@ -26,7 +26,11 @@ def tokens_of(path: Path) -> dict[bytes, str]:
         text = files.read_regular(path, _MOST_TOKEN_FILE).decode()
         mode = os.stat(path).st_mode
     except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentError(f"the token file {path} cannot be read: {error}.") from error
+        why = getattr(error, "strerror", None) or error
+        raise ArgumentError(
+            f"the token file {path} (--token) cannot be read: {why}. Name a file with a "
+            f"token a line: (umask 077; openssl rand -hex 32 > {path})"
+        ) from error
     if mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ArgumentError(
             f"the token file {path} may be read by others. Take their rights: chmod 600 {path}"
@@ -59,7 +63,9 @@ def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
     try:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
+        missing = [str(path) for path in (certificate, key) if not path.is_file()]
+        why = f"there is no file {' or '.join(missing)}" if missing else error
         raise ArgumentError(
-            f"--tls-cert {certificate} and --tls-key {key} cannot be used: {error}."
+            f"--tls-cert {certificate} and --tls-key {key} cannot be used: {why}."
         ) from error
     return context

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .errors import ArgumentError
 from .types import DTYPES, Constant
@@ -143,7 +143,39 @@ def _rule(role: str, items: Any) -> ArrayRule:
     return ArrayRule(role, dtype, tuple(items[1:]) or None)
 
 
-class _Word:
+@value_class(frozen=True, slots=True, repr=False)
+class StrideRule:
+    array: str
+    axis: int
+
+    def __str__(self) -> str:
+        return "Stride"
+
+    def __repr__(self) -> str:
+        return f'Stride["{self.array}", {self.axis}]'
+
+
+if TYPE_CHECKING:
+
+    class _Arrays(type):
+        """What a word in brackets is where it is a value; `__class_getitem__` makes it a type."""
+
+        def __getitem__(cls, items: Any) -> ArrayRule: ...
+
+    class _Strides(type):
+        def __getitem__(cls, items: Any) -> StrideRule: ...
+
+    class _Parameter(Any):  # type: ignore[misc]  # computed with in ways of Triton's
+        pass
+
+else:
+    _Arrays = _Strides = type
+
+    class _Parameter:
+        __slots__ = ()
+
+
+class _Word(_Parameter):
     """A word of annotations, which is never called."""
 
     def __new__(cls, *args: Any, **named: Any) -> Any:
@@ -151,21 +183,21 @@ class _Word:
         raise ArgumentError(f"{cls.__name__}(...): write {cls.__name__}[{inside}], with brackets.")
 
 
-class In(_Word):
+class In(_Word, metaclass=_Arrays):
     """An input array: `x: In["float16", "M", "K"]` (see `ArrayRule`)."""
 
     def __class_getitem__(cls, items: Any) -> ArrayRule:
         return _rule("In", items)
 
 
-class InOut(_Word):
+class InOut(_Word, metaclass=_Arrays):
     """An input that the kernel writes in place: `cache: InOut["float16", "SLOTS", "D"]`."""
 
     def __class_getitem__(cls, items: Any) -> ArrayRule:
         return _rule("InOut", items)
 
 
-class Workspace(_Word):
+class Workspace(_Word, metaclass=_Arrays):
     """Memory for the launches of a call, which nobody else sees."""
 
     def __class_getitem__(cls, items: Any) -> ArrayRule:
@@ -173,7 +205,7 @@ class Workspace(_Word):
 
 
 @value_class(frozen=True, slots=True)
-class Out:
+class Out(metaclass=_Arrays):
     """An output or a workspace of `@xtarget.kernel`, where more is to be said of it than its
     layout. As an annotation it says the layout itself: `out: Out["float16", "M", "N"]`.
 
@@ -192,23 +224,15 @@ class Out:
     init: bool | int | float | None = None
     count: str | None = None
 
+    if TYPE_CHECKING:  # a parameter that it annotates is an address
+
+        def __add__(self, other: Any) -> Any: ...
+
     def __class_getitem__(cls, items: Any) -> ArrayRule:
         return _rule("Out", items)
 
 
-@value_class(frozen=True, slots=True, repr=False)
-class StrideRule:
-    array: str
-    axis: int
-
-    def __str__(self) -> str:
-        return "Stride"
-
-    def __repr__(self) -> str:
-        return f'Stride["{self.array}", {self.axis}]'
-
-
-class Stride(_Word):
+class Stride(_Word, metaclass=_Strides):
     """A parameter that is a stride of an array, in elements: `step: Stride["x", 0]`. An array whose
     strides are all parameters may be any view; one with some may have any stride there, and has
     that of a contiguous array in its other dimensions."""
