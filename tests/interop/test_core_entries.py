@@ -39,14 +39,21 @@ def made(core: Any) -> int:
     return int(core.statistics()[0])
 
 
+#: On CPUs, sums of so many elements are one launch, and longer ones two.
+LONG = 1 << 20
+
+
 def calls(rng: Any) -> tuple[str, tuple[Any, ...], dict[str, Any], tuple[int, ...]]:
     """A random call that takes several launches: name, arrays, options, shape of the result."""
     n = int(rng.integers(20_000, 300_000))
+    long = LONG + n  # of which one block does not make the sum
     rows = int(rng.integers(40, 300))
     name = ("sum", "std", "cumsum", "matmul")[rng.integers(4)]
     if name == "matmul":
         return name, ((rows, 48), (48, 48)), {}, (rows, 48)
-    return name, ((n,),), {}, (n,) if name == "cumsum" else ()
+    if name == "cumsum":
+        return name, ((n,),), {}, (n,)
+    return name, ((long,),), {}, ()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,13 +99,13 @@ def test_memory_of_torchs_calls_is_torchs(
         return memory(call, nbytes, stream)
 
     monkeypatch.setattr(BoundCall, "memory", noted)
-    x = torch.ones(300_000)
+    x = torch.ones(LONG + 300_000)
     out = torch.empty(())
-    for n in (250_000, 250_016, 250_001):  # each class once by Python
+    for n in (LONG + 250_000, LONG + 250_016, LONG + 250_001):  # each class once by Python
         xtarget.run("sum", x[:n], out=out)
     del asked[:]
     with torch.profiler.profile(profile_memory=True) as profiled:
-        for n in range(260_000, 260_040):
+        for n in range(LONG + 260_000, LONG + 260_040):
             assert xtarget.run("sum", x[:n], out=out) == n
     assert not asked
     taken = [
@@ -114,9 +121,9 @@ def test_memory_of_torchs_calls_is_torchs(
 def test_a_launch_that_fails_leaves_the_call_to_python(
     core: Any, entries: Entries, failing: int
 ) -> None:
-    x = xtarget.asarray(np.ones(300_000, np.float32), device="cpu")
+    x = xtarget.asarray(np.ones(LONG + 300_000, np.float32), device="cpu")
     out = xtarget.asarray(np.zeros((), np.float32), device="cpu")
-    for n in (250_000, 250_016, 250_001):
+    for n in (LONG + 250_000, LONG + 250_016, LONG + 250_001):
         xtarget.run("sum", x[:n], out=out)
     count = 0
 
@@ -127,7 +134,7 @@ def test_a_launch_that_fails_leaves_the_call_to_python(
 
     entries.before = fails
     before = made(core)
-    for n in (260_001, 260_003):
+    for n in (LONG + 260_001, LONG + 260_003):
         xtarget.run("sum", x[:n], out=out)
         entries.device.synchronize()
         assert np.asarray(out) == n
@@ -199,13 +206,13 @@ def test_a_prepared_launch_of_several_is_started_so(
 ) -> None:
     torch = pytest.importorskip("torch")
     cpu_entries.for_torch(monkeypatch)
-    x, other = torch.ones(260_000), torch.full((260_000,), 2.0)
+    x, other = torch.ones(2 * LONG), torch.full((2 * LONG,), 2.0)
     launch = xtarget.get("sum").prepare(x, out=torch.empty(()))
     before = made(core)
     for factor in (1, 3):
         x.fill_(factor)
-        assert launch() == 260_000 * factor
-    assert launch.update(x=other)() == 520_000
+        assert launch() == 2 * LONG * factor
+    assert launch.update(x=other)() == 4 * LONG
     assert made(core) - before == 3
     assert len(entries.grids) == 6
 
