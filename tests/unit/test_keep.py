@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import deque
 from typing import Any
+
+import pytest
 
 from xtarget._launch import lifetimes
 
@@ -35,6 +38,12 @@ class _Stream:
         return self.events[-1]
 
 
+@pytest.fixture(autouse=True)
+def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What earlier tests left with events that are never reached is not in the queue."""
+    monkeypatch.setattr(lifetimes, "_kept", deque())
+
+
 class _Array:
     pass
 
@@ -59,11 +68,9 @@ def test_until_the_event_has_passed() -> None:
     stream.events[-1].reached = True
     _keep_one(_Stream())
     assert (second(), third(), last()) == (None, None, None)
-    lifetimes._kept.clear()
 
 
 def test_events_that_cannot_be_asked_are_waited_for_when_there_are_many() -> None:
     stream = _Stream(_Waiting)
     kept = [_keep_one(stream) for _ in range(lifetimes._MOST + 10)]
     assert sum(array() is None for array in kept) == _Waiting.waits == 10
-    lifetimes._kept.clear()
