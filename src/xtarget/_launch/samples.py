@@ -49,35 +49,30 @@ class Clock(Protocol):
 class HostClock:
     """The host's clock, around calls and a wait for what they started."""
 
+    _read = staticmethod(time.perf_counter)
+
     def __init__(self, wait: Callable[[], Any] | None = None) -> None:
         self.name = "host clock" if wait is None else "host clock around synchronize"
         self._wait = wait or (lambda: None)
 
     def time(self, calls: Sequence[Callable[[], Any]]) -> float:
         self._wait()
-        start = time.perf_counter()
+        start = self._read()
         for call in calls:
             call()
         self._wait()
-        return time.perf_counter() - start
+        return self._read() - start
 
 
-class ProcessorClock:
+class ProcessorClock(HostClock):
     """Processor time of this process, around calls and a wait for them: of one core, what else runs
     on it counts little."""
 
-    name = "processor time around synchronize"
+    _read = staticmethod(time.process_time)
 
     def __init__(self, wait: Callable[[], Any]) -> None:
-        self._wait = wait
-
-    def time(self, calls: Sequence[Callable[[], Any]]) -> float:
-        self._wait()
-        start = time.process_time()
-        for call in calls:
-            call()
-        self._wait()
-        return time.process_time() - start
+        super().__init__(wait)
+        self.name = "processor time around synchronize"
 
 
 class DeviceClock:
