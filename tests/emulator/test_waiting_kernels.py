@@ -89,6 +89,7 @@ def _scaled(arch: str, a_kind: str, b_kind: str, no_number: bool = False) -> Non
 _PAIRS = [(a, b) for a in _KINDS for b in _KINDS if (a, b) != ("bf16", "bf16")]
 
 
+@pytest.mark.sample(2, each=("arch", "a", "b"))
 @pytest.mark.parametrize(
     ("arch", "a", "b"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -24,8 +25,11 @@ def examples(count: int, *, same: bool = True) -> settings:
     """Settings for a test that draws this many examples, without a limit of time.
 
     Args:
+        count: where the long tests run; a short run draws half of them.
         same: each run draws the same ones; otherwise others.
     """
+    if same and not os.environ.get("XTARGET_TEST_LONG"):
+        count = -(-count // 2)
     return settings(
         max_examples=count,
         deadline=None,
@@ -38,7 +42,7 @@ def few_and_many(check: Callable[[str, Any], None], few: int, many: int) -> tupl
     """Two tests of what `check` draws on a device.
 
     Args:
-        few: examples of the short test, which are the same in each run.
+        few: examples of the short test (`examples`), which are the same in each run.
         many: examples of the long one, which are others in each run.
     """
 

@@ -66,6 +66,7 @@ def _check(artifact: Any, vendor: str) -> None:
         assert machine == {"nvidia": 190, "amd": 224}[vendor]  # EM_CUDA, EM_AMDGPU
 
 
+@pytest.mark.sample(2, each=("name", "target"))
 @pytest.mark.parametrize(("name", "dtype", "target"), cases())
 def test_compiles(name: str, dtype: str, target: str) -> None:
     calls = [arguments(name, dtype)]

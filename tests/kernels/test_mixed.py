@@ -115,6 +115,7 @@ def hard(dtype: str) -> Any:
         return x.astype(np.float32).astype(dtype)
 
 
+@pytest.mark.sample(2, each=("kind",))
 @pytest.mark.parametrize(
     ("kind", "dtype"),
     [
