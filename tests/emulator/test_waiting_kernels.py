@@ -123,6 +123,7 @@ def test_blocks_that_take_a_lock_go_one_after_the_other(arch: str, num_warps: in
     assert lock[0] == 0
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("arch", _archs(*_SHORT))
 def test_blocks_that_wait_for_all_of_the_grid(arch: str) -> None:
     blocks, size = 40, 128  # more than are stepped together

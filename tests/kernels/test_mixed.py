@@ -91,6 +91,7 @@ def finite(bits: Any, kind: str) -> Any:
     return np.where((bits & 127) > most, bits & 128, bits).astype(np.uint8)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kinds", "dtype"),
     [

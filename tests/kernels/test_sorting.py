@@ -138,6 +138,7 @@ def test_all_of_an_array_and_its_first_axis(device: str) -> None:
     _check("msort", x, device)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("k", [10, *(pytest.param(k, marks=pytest.mark.large) for k in (1, 200))])
 def test_the_largest_of_long_rows(device: str, k: int) -> None:
     """Elements that cannot be among them are dropped while runs are merged."""
