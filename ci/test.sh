@@ -54,6 +54,7 @@ run() {
 # the last line: what happened, in words
 finish() {
   local status=$?
+  [ -z "${typing:-}" ] || kill "$typing" 2>/dev/null || true
   "$python" ci/test_summary.py "$tiers" "$status" "$SECONDS" "$XTARGET_TEST_SUMMARY" "$step" || true
   rm -rf "$work"
 }
@@ -112,8 +113,9 @@ fi
 if [ -n "$lint" ]; then
   run "$python" -m ruff check .
   run "$python" -m ruff format --check .
-  if [ -n "$dry" ]; then run "$python" -m mypy; else # one process, beside those of what follows
-    run "$python" -m mypy &
+  if [ -n "$dry" ]; then show "$python" -m mypy; else # beside the processes of what follows
+    show + "$python" -m mypy >&2
+    "$python" -m mypy &
     typing=$!
   fi
   ! command -v cc >/dev/null || run "$python" hatch_build.py --werror
@@ -131,7 +133,7 @@ fi
 if [ -n "${typing:-}" ]; then
   step="$python -m mypy"
   wait "$typing"
-  step=
+  step= typing=
 fi
 [ -z "$hip" ] || run ci/hip_matrix.sh
 [ -z "$tritons" ] || run ci/triton_matrix.sh
