@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-__all__ = ["chosen", "mark_those_left_out"]
+__all__ = ["chosen", "drawn", "mark_those_left_out"]
 
 _HARDWARE = ("nvidia", "amd", "intel")
 
@@ -42,6 +42,11 @@ def chosen(
             break
         kept.add(i)
     return frozenset(kept)
+
+
+def drawn(count: int) -> int:
+    """How many of these examples Hypothesis draws: half, and all where the long tests run."""
+    return count if os.environ.get("XTARGET_TEST_LONG") else -(-count // 2)
 
 
 def _has_mark(call: Any, name: str) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from samples import drawn
 
 __all__ = ["examples", "few_and_many", "fewer_if_emulated"]
 
@@ -28,10 +28,8 @@ def examples(count: int, *, same: bool = True) -> settings:
         count: where the long tests run; a short run draws half of them.
         same: each run draws the same ones; otherwise others.
     """
-    if same and not os.environ.get("XTARGET_TEST_LONG"):
-        count = -(-count // 2)
     return settings(
-        max_examples=count,
+        max_examples=drawn(count) if same else count,
         deadline=None,
         derandomize=same,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

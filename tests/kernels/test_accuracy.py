@@ -172,7 +172,6 @@ def _count(device: str, most: int) -> int:
     return most if not device.startswith("emu") else most // 100
 
 
-@pytest.mark.sample(2)
 @pytest.mark.large
 @pytest.mark.parametrize("shape", [(1, -1), (4, -1), (-1, 16), (-1, 100)])
 def test_the_error_of_a_sum_does_not_grow_with_its_length(
