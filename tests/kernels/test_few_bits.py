@@ -170,7 +170,6 @@ def planned(name: str, *args: Any) -> Any:
     return planning.plan_of_layouts(libraries.find(name), args, {}, target)[0].launches
 
 
-@pytest.mark.sample(2)
 @on_the_cpu
 @pytest.mark.parametrize(
     "starts", [[5, 40, 40, 77, 90], [0, 33, 64, 80, 96], [90, 70, 50, 20, 3], [9, -9, 999, 2, 4]]
