@@ -2,7 +2,8 @@
 # What Tritons differ in, on the oldest that is supported, in the environment of the other tests:
 # code for NVIDIA, Gluon's partitions, calls with tuples, the front end's mended mistakes.
 #
-#   ci/oldest_triton.sh
+#   ci/oldest_triton.sh             install it, and the tests
+#   ci/oldest_triton.sh --prepare   install it
 #
 # Installs that Triton alone into build/; where it cannot be had, says so and does nothing.
 # ci/triton_matrix.sh does more, in an environment for each Triton.
@@ -23,6 +24,7 @@ if [ ! -e "$folder/triton" ]; then
   fi
   mv "$folder.new" "$folder"
 fi
+[ "${1:-}" != --prepare ] || exit 0
 jobs=${XTARGET_TEST_JOBS:-$(nproc)} workers=()
 [ "$jobs" -le 4 ] || jobs=4
 if [ "$jobs" -gt 1 ] && "$python" -c 'import xdist' >/dev/null 2>&1; then

@@ -24,6 +24,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent / "fake_vendor"))
 os.environ.pop("COLUMNS", None)  # which tables of the command line obey
 sys.path.insert(0, str(Path(__file__).parent))  # for what several suites share
+from samples import mark_those_left_out
+
 # what was tuned for this machine's user would choose other kernels than tests expect
 os.environ.setdefault(
     "XTARGET_CACHE_DIR", str(Path(__file__).parent.parent / ".pytest_cache" / "xtarget")
@@ -63,6 +65,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, Any, Any
     """Make no items of parameters that `-m "not long"` would leave out again: they are nine of
     ten, and each process of pytest-xdist makes every item."""
     given = yield
+    mark_those_left_out(metafunc)
     if metafunc.config.option.markexpr.startswith("not long"):
         calls = metafunc._calls
         short = [one for one in calls if all(mark.name != "long" for mark in one.marks)]

@@ -84,6 +84,7 @@ def status(
     kernel.library.check(code)
 
 
+@pytest.mark.sample(2, each=("wrong", "place"))
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

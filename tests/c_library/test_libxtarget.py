@@ -41,7 +41,11 @@ pytestmark = needs_compiler_and_opencl
 
 @pytest.mark.parametrize(
     ("looks_for", "bundle"),
-    [("address,undefined", "path"), ("thread", "path"), ("thread", "by_zstd")],
+    [
+        ("address,undefined", "path"),
+        ("thread", "path"),
+        pytest.param("thread", "by_zstd", marks=pytest.mark.long),
+    ],
 )
 def test_a_program_in_c_calls_kernels_under_the_sanitizers(
     request: pytest.FixtureRequest, tmp_path: Path, looks_for: str, bundle: str

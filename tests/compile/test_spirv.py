@@ -93,7 +93,12 @@ def test_a_damaged_module_is_seen() -> None:
 
 #: What the run time compiles longest: these types are checked in other widths, and this width by
 #: other types.
-_LONG = ("reductions_fp64_32_4", "reductions_i32_32_1")
+_LONG = (
+    "reductions_fp64_16_4",
+    "reductions_fp64_32_4",
+    "reductions_i32_16_1",
+    "reductions_i32_32_1",
+)
 
 
 @pytest.mark.parametrize(

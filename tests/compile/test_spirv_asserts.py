@@ -131,6 +131,7 @@ def with_one(position: int, value: int) -> Any:
     return values
 
 
+@pytest.mark.sample(2, each=("fn", "num_warps"))
 @pytest.mark.parametrize("num_warps", [1, 4])
 @pytest.mark.parametrize(
     ("fn", "values", "text", "blocks"),

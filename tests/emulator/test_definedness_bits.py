@@ -172,25 +172,25 @@ _OTHERS += [
 _OTHERS += ["v_add_co_ci_u32", "v_sub_co_ci_u32", "v_subrev_co_u32", "v_subrev_co_ci_u32"]
 
 
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     "arch", [pytest.param(a, marks=() if a in SHORT_ARCHS else pytest.mark.long) for a in ARCHS]
 )
-def test_no_instruction_loses_an_undefined_bit(arch: str) -> None:
+def test_no_instruction_loses_an_undefined_bit(arch: str, seed: int) -> None:
     done, lost = 0, []
     for name in sorted({*ALU, *RULES, *_OTHERS}):
         for code in _encodings(arch, name):
-            for seed in range(2):
-                try:
-                    where = _lost(arch, code, seed)
-                except Exception as error:
-                    if "does not execute" in str(error) or "ever written" in str(error):
-                        continue
-                    raise AssertionError(f"{name} {code.hex()}: {error!r}") from error
-                done += 1
-                if where:
-                    lost.append(f"{name} {code.hex()}: {where}")
+            try:
+                where = _lost(arch, code, seed)
+            except Exception as error:
+                if "does not execute" in str(error) or "ever written" in str(error):
+                    continue
+                raise AssertionError(f"{name} {code.hex()}: {error!r}") from error
+            done += 1
+            if where:
+                lost.append(f"{name} {code.hex()}: {where}")
     assert not lost, f"{len(lost)} of {done}: " + "; ".join(lost[:20])
-    assert done > 1000, done
+    assert done > 500, done
 
 
 def _after(arch: str, vector: dict[int, int], name: str, *operands: Any, **fields: int) -> int:

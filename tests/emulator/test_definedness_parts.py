@@ -31,6 +31,7 @@ def _run(name: str, dtype: str, arch: str) -> Any:
     return run(code, (1,), empty, empty + 7, 50, blank=(0,))[1]
 
 
+@pytest.mark.sample(3, each=("name", "dtype", "arch"))
 @pytest.mark.parametrize("arch", _ARCHS)
 @pytest.mark.parametrize("dtype", list(_DTYPES))
 @pytest.mark.parametrize("name", _FAULTS)
@@ -43,6 +44,7 @@ def test_an_unwritten_element_beside_a_written_one(name: str, dtype: str, arch: 
         _run(name, dtype, arch)
 
 
+@pytest.mark.sample(3, each=("name", "dtype", "arch"))
 @pytest.mark.parametrize("arch", _ARCHS)
 @pytest.mark.parametrize("dtype", list(_DTYPES))
 @pytest.mark.parametrize("name", _RIGHT)

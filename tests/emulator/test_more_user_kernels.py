@@ -225,6 +225,7 @@ CASES: tuple[Callable[[str], None], ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.sample(2, each=("case", "arch"))
 @pytest.mark.parametrize(
     ("case", "arch"),
     [

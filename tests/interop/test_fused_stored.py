@@ -88,6 +88,7 @@ def test_channels_may_be_the_last_axis(device: str) -> None:
         close(fused(x, w, r), function(x, w, r))
 
 
+@pytest.mark.sample(2, each=("name",))
 @pytest.mark.parametrize(
     ("name", "shape", "options"),
     [
@@ -107,6 +108,7 @@ def test_other_convolutions(device: str, name: str, shape: Any, options: Any) ->
     close(xtarget.fuse(function)(x, w, 0.25), function(x, w, 0.25))
 
 
+@pytest.mark.sample(2, each=("name", "axis"))
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp"])
 @pytest.mark.parametrize("axis", [0, -1])
 def test_a_scan_and_what_follows_are_one_kernel(
@@ -139,6 +141,7 @@ def test_a_scan_that_leaves_out_its_own_element(device: str, reverse: bool) -> N
         close(xtarget.fuse(function)(x, r), function(x, r))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("axis", [0, -1])
 def test_a_scan_of_what_operators_give_is_one_kernel(
     device: str, launched: list[str], axis: int
@@ -238,6 +241,7 @@ def test_where_they_are_cut() -> None:
     assert "rows that are reduced are not those of a tile of a product" in rows
 
 
+@pytest.mark.sample(3)
 @seeds(3, 60)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_random_programs(device: str, seed: int) -> None:

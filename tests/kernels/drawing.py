@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from samples import drawn
 
 __all__ = ["examples", "few_and_many", "fewer_if_emulated"]
 
@@ -24,10 +25,11 @@ def examples(count: int, *, same: bool = True) -> settings:
     """Settings for a test that draws this many examples, without a limit of time.
 
     Args:
+        count: where the long tests run; a short run draws half of them.
         same: each run draws the same ones; otherwise others.
     """
     return settings(
-        max_examples=count,
+        max_examples=drawn(count) if same else count,
         deadline=None,
         derandomize=same,
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
@@ -38,7 +40,7 @@ def few_and_many(check: Callable[[str, Any], None], few: int, many: int) -> tupl
     """Two tests of what `check` draws on a device.
 
     Args:
-        few: examples of the short test, which are the same in each run.
+        few: examples of the short test (`examples`), which are the same in each run.
         many: examples of the long one, which are others in each run.
     """
 

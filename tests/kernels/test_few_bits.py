@@ -137,6 +137,7 @@ def bits(*shape: int, dtype: str = "uint8") -> Any:
 
 
 @on_the_cpu
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "kinds", [("uint8", "uint8"), pytest.param(("uint8", "int8"), marks=pytest.mark.large)]
 )

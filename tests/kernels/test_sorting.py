@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ def _check(name: str, x: Any, device: str, **options: Any) -> None:
         np.testing.assert_array_equal(_bits(one[numbers]), _bits(other[numbers]))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "dtype",
     [
@@ -136,6 +138,7 @@ def test_all_of_an_array_and_its_first_axis(device: str) -> None:
     _check("msort", x, device)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("k", [10, *(pytest.param(k, marks=pytest.mark.large) for k in (1, 200))])
 def test_the_largest_of_long_rows(device: str, k: int) -> None:
     """Elements that cannot be among them are dropped while runs are merged."""
@@ -158,53 +161,75 @@ def small_tiles(library: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     known.forget_calls()
 
 
+@pytest.mark.sample(2, each=("dtype",))
 @pytest.mark.parametrize(
-    ("dtype", "counts"),
+    ("dtype", "k"),
     [
-        ("float32", (1, 7, 16)),
-        pytest.param("uint64", (7,), marks=pytest.mark.large),
-        pytest.param("uint64", (1, 16), marks=pytest.mark.long),
+        *(("float32", k) for k in (1, 7, 16)),
+        pytest.param("uint64", 7, marks=pytest.mark.large),
+        *(pytest.param("uint64", k, marks=pytest.mark.long) for k in (1, 16)),
     ],
 )
 @pytest.mark.usefixtures("a_cpu")
-def test_the_first_few_are_found_by_counting(
-    dtype: str, counts: tuple[int, ...], small_tiles: None
-) -> None:
+def test_the_first_few_are_found_by_counting(dtype: str, k: int, small_tiles: None) -> None:
     """Tiles of many equals, of keys that all are one, and of the largest in one place."""
     x = _hard(dtype, 4, 700)
     x[2] = 1
     x[3].sort()
-    for k in counts:
-        _check("topk", x, "cpu", k=k)
-        _check("topk", x[:, ::-2], "cpu", k=k, largest=False)
+    _check("topk", x, "cpu", k=k)
+    _check("topk", x[:, ::-2], "cpu", k=k, largest=False)
     _check("kthvalue", x, "cpu", k=9)
 
 
-@pytest.mark.parametrize(
-    ("dtype", "layouts"),
-    [
-        ("float32", True),
-        *(pytest.param(d, False, marks=pytest.mark.large) for d in ("uint64", "bool")),
-        *(pytest.param(d, True, marks=pytest.mark.long) for d in ("uint64", "bool")),
-    ],
-)
-@pytest.mark.usefixtures("a_cpu")
-def test_rows_are_ordered_by_digits_a_tile_a_block(
-    dtype: str, layouts: bool, small_tiles: None
-) -> None:
-    """Tiles of one digit too, whose count does not go into its field; rows of several pieces, and
-    with `layouts` of other axes, backwards, and short ones."""
+def _rows_of_pieces(dtype: str) -> Any:
+    """Tiles of one digit too, whose count does not go into its field."""
     x = _hard(dtype, 2, 700)
     x[1, :300] = 1
-    for descending in (False, True):
-        _check("sort_with_indices", x, "cpu", descending=descending)
-    if not layouts:
-        return
+    return x
+
+
+@pytest.mark.sample(2, each=("descending",))
+@pytest.mark.parametrize("dtype", ["float32", "uint64", "bool"])
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.usefixtures("a_cpu")
+def test_rows_are_ordered_by_digits_a_tile_a_block(
+    dtype: str, descending: bool, small_tiles: None
+) -> None:
+    _check("sort_with_indices", _rows_of_pieces(dtype), "cpu", descending=descending)
+
+
+def backwards(x: Any) -> None:
     _check("sort", x[:, ::-2], "cpu")
+
+
+def along_the_first_axis(x: Any) -> None:
     _check("argsort", x.T, "cpu", axis=0)
-    _check("sort", x[:, :130], "cpu", descending=True)  # one piece, and a tile of two elements
+
+
+def one_piece_and_a_tile_of_two_elements(x: Any) -> None:
+    _check("sort", x[:, :130], "cpu", descending=True)
+
+
+def groups_of_equals(x: Any) -> None:
     found, inverse, *_ = xtarget.run("unique_inverse", x[1, :200], device="cpu")
     np.testing.assert_array_equal(found[inverse], x[1, :200])
+
+
+@pytest.mark.sample(2, each=("dtype",))
+@pytest.mark.parametrize(
+    "case",
+    [backwards, along_the_first_axis, one_piece_and_a_tile_of_two_elements, groups_of_equals],
+    ids=lambda case: case.__name__,
+)
+@pytest.mark.parametrize(
+    "dtype",
+    ["float32", *(pytest.param(d, marks=pytest.mark.long) for d in ("uint64", "bool"))],
+)
+@pytest.mark.usefixtures("a_cpu")
+def test_other_rows_are_ordered_by_digits(
+    dtype: str, case: Callable[[Any], None], small_tiles: None
+) -> None:
+    case(_rows_of_pieces(dtype))
 
 
 @pytest.mark.large

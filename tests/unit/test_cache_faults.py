@@ -144,6 +144,7 @@ def check_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Check:
     return check
 
 
+@pytest.mark.sample(2, each=("before", "code", "for_ever"))
 @pytest.mark.parametrize("for_ever", [False, True])
 @pytest.mark.parametrize(
     "code",

@@ -70,6 +70,7 @@ def everything(folder: Path) -> list[str]:
     return sorted(p.name for p in folder.rglob("*") if p.is_file())
 
 
+@pytest.mark.sample(2, each=("step", "who"))
 @pytest.mark.parametrize("step", [1, 2, 3, 4])
 @pytest.mark.parametrize("who", ["writer", "prune", "clear"])
 def test_what_killed_writers_left_goes_and_what_living_ones_write_stays(

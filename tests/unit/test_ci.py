@@ -338,9 +338,15 @@ def test_the_last_line_says_what_happened(tmp_path: Path) -> None:
     assert said.endswith("t.py::test_9 and 2 more\n")
 
 
+def take_conftest(folder: Path) -> None:
+    """The conftest of these tests and what it imports, for others."""
+    for name in ("conftest.py", "samples.py"):
+        (folder / name).write_text((ROOT / "tests" / name).read_text())
+
+
 def test_what_fails_runs_again_alone_and_is_told(tmp_path: Path) -> None:
     """A few that fail: those that pass alone do not fail the run, those that do not, do."""
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    take_conftest(tmp_path)
     (tmp_path / "test_it.py").write_text(
         "import os, pytest\n"
         "def test_busy(request): assert not hasattr(request.config, 'workerinput')\n"
@@ -384,7 +390,7 @@ def test_skips_are_grouped_by_their_reason(tmp_path: Path) -> None:
             "import pytest\n@pytest.mark.parametrize('n', range(5))\n"
             f"def test(n): pytest.skip('there is no GPU' if n else 'other {number}')\n"
         )
-    (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    take_conftest(tmp_path)
     file = tmp_path / "summary"
     for more in ([], ["-n", "2"]):
         done = command(

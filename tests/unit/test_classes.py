@@ -118,6 +118,7 @@ def options_of(name: str, rng: np.random.Generator, ndim: int) -> dict[str, Any]
     return {}
 
 
+@pytest.mark.sample(2, each=("name", "target"))
 @pytest.mark.parametrize("target", TARGETS, ids=str)
 @pytest.mark.parametrize(
     "name", [sampled(name, name) for name, spec in sorted(own().items()) if spec.inputs]

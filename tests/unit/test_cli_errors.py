@@ -46,6 +46,7 @@ def test_a_time_that_is_none(value: str, capsys: pytest.CaptureFixture[str]) -> 
     assert "is not a time" in err
 
 
+@pytest.mark.sample(2, each=("command", "redirection"))
 @pytest.mark.parametrize(
     ("redirection", "says"), [(">&-", "Bad file descriptor"), (">/dev/full", "No space left")]
 )

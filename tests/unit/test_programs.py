@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import drawn
 
 from xtarget._core import native
 from xtarget._values.programs import IntegerProgram, Name, Operand, Step
@@ -73,7 +74,7 @@ def expected(program: IntegerProgram, values: tuple[int, ...]) -> Any:
     return tuple(one if type(one) is int else known[one] for one in leaves(program.results))
 
 
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=drawn(600))
 @given(program=programs(), values=st.tuples(NUMBERS, NUMBERS, SMALL))
 def test_core_and_python_agree(core: Any, program: IntegerProgram, values: Any) -> None:
     flat = program.flat()

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import drawn
 
 from xtarget._values.symbols import SymInt, Tracer, peek
 from xtarget.spec import broadcast_shapes, cdiv, contiguous_strides, next_power_of_2
@@ -77,7 +78,7 @@ def tupled(result: Any) -> Any:
 
 
 @pytest.mark.parametrize("compute", COMPUTATIONS, ids=lambda f: f.__name__)
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=drawn(150))
 @given(data=st.data())
 def test_values_that_pass_the_guards_give_what_the_computation_gives(
     compute: Computation, data: st.DataObject
