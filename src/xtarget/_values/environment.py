@@ -271,15 +271,9 @@ def wait_seconds() -> float | None:
     return None if found is None else float(found)
 
 
-def modules() -> int:
-    """`XTARGET_MODULES`: kernels that stay loaded without a call that needs them."""
-    return int(_value("XTARGET_MODULES")[0])
-
-
-def module_bytes() -> int | None:
-    """`XTARGET_MODULES`: the most bytes of their binaries; None means no limit."""
-    found: int | None = _value("XTARGET_MODULES")[1]
-    return found
+#: `XTARGET_MODULES`: how many kernels stay loaded without a call that needs them, and the most
+#: bytes of their binaries; None means no limit.
+modules: Callable[[], tuple[int, int | None]] = partial(_value, "XTARGET_MODULES")
 
 
 def host_memory() -> int:
