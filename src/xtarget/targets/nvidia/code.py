@@ -11,9 +11,8 @@ and until its launches have passed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 import cuda.core as core
 from cuda.bindings import driver
@@ -26,22 +25,29 @@ if TYPE_CHECKING:
     from .device import CudaDevice
     from .stream import CudaStream
 
-__all__ = ["CudaCode", "Leaving", "load_library", "relaxed"]
+__all__ = ["CudaCode", "Leaving", "Relaxed", "load_library"]
 
 #: Streams whose last launch one library remembers; with more of them it stays.
 _MOST_STREAMS = 32
 
 
-@contextmanager
-def relaxed(what: str) -> Iterator[None]:
+_RELAXED: Final = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+class Relaxed:
     """A scope in which this thread may do what captures of others forbid (CUDA Driver API,
-    cuThreadExchangeStreamCaptureMode)."""
-    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-    before = check(driver.cuThreadExchangeStreamCaptureMode(mode), what)
-    try:
-        yield
-    finally:
-        check(driver.cuThreadExchangeStreamCaptureMode(before), what)
+    cuThreadExchangeStreamCaptureMode). Each load of a kernel has one."""
+
+    __slots__ = ("_before", "_what")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        self._before = check(driver.cuThreadExchangeStreamCaptureMode(_RELAXED), self._what)
+
+    def __exit__(self, *raised: object) -> None:
+        check(driver.cuThreadExchangeStreamCaptureMode(self._before), self._what)
 
 
 def load_library(binary: bytes, entry: str, what: str) -> tuple[Any, Any]:
@@ -148,7 +154,7 @@ class Leaving:
 
     def _unload(self, entries: list[Any]) -> None:
         what = f"unloading kernels of {self._device.where}"
-        with self._device.entered(), relaxed(what):
+        with self._device.entered(), Relaxed(what):
             while entries:
                 check(driver.cuLibraryUnload(entries.pop()[0]), what)
 

@@ -14,7 +14,7 @@ from cuda.bindings import driver
 from ..._values.types import Artifact, DeviceInfo
 from .._objects.stream_order import OrderedDevice
 from ..base import Stream
-from .code import CudaCode, Leaving, load_library, relaxed
+from .code import CudaCode, Leaving, Relaxed, load_library
 from .cubin import check_cubin
 from .graphs import CudaGraph, record_graph
 from .memory import CudaBuffer, allocate, kept_bytes, pool_of, trim
@@ -95,7 +95,7 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
             check_machine_code(artifact.entry, self.info.name, "PTX")
         where = f"{artifact.entry} on {self.where}"
         # while a stream is captured too: torch captures in the mode that forbids it otherwise
-        with self.current(), relaxed(what := f"loading {where}"):
+        with self.current(), Relaxed(what := f"loading {where}"):
             library, kernel = load_library(artifact.binary, artifact.entry, what)
         return CudaModule(self, artifact, CudaCode(self, library, where), kernel, entries)
 
