@@ -7,8 +7,9 @@
 torch's own. `growth`: resident memory of launches with ever new shapes, by 1 and 8 threads, after
 the first 20,000. `threads`: launches of a prepared call by 8 threads, beside 1. `modules`: 500
 kernels under XTARGET_MODULES (100): time of a call whose kernel is not loaded, beside the driver's
-own load and lookup of the same binary. One of them is compiled; the others are its binary with
-another number in it.
+own load, lookup and unload of such a binary, which come between these calls: alone, one after the
+other, they take a third less. One kernel is compiled; the others are its binary with another number
+in it.
 """
 
 from __future__ import annotations
@@ -210,9 +211,14 @@ KERNELS = [kernel(number) for number in range(%d)]
         for name in names:
             xtarget.run(name, x)
         print(f"modules: {_MODULES} loaded in {time.perf_counter() - start:.0f} s")
-        wrong, taken = 0, []
-        for _ in range(2):
+        wrong, taken, loads, unloads = 0, [], [], []
+        for turn in range(2):
             for number, name in enumerate(names):
+                if device.startswith("nvidia") and number % 5 == 0:
+                    settle()
+                    load, unload = _driver_load(_MODULES * (1 + turn) + number)
+                    loads.append(load)
+                    unloads.append(unload)
                 settle()
                 start = time.perf_counter()
                 out = xtarget.run(name, x)
@@ -222,10 +228,19 @@ KERNELS = [kernel(number) for number in range(%d)]
                 )
         print(f"  wrong: {wrong}; {xtarget.memory_stats()}")
         miss = statistics.median(taken)
-        own = _driver_load(device)
         print(f"  a call whose kernel may be unloaded: {miss * 1e6:.0f} us (median)")
-        if own:
-            print(f"  the driver's own load and lookup: {own * 1e6:.0f} us; {miss / own:.2f} x")
+        if loads:
+            own, whole = (
+                statistics.median(loads),
+                statistics.median(loads) + statistics.median(unloads),
+            )
+            print(
+                f"  the driver's own load and lookup: {own * 1e6:.0f} us; {miss / own:.2f} x; with "
+                f"its unload: {whole * 1e6:.0f} us; {miss / whole:.2f} x"
+            )
+        elif device.startswith("cpu"):
+            own = _opencl_load(device)
+            print(f"  pyopencl's own load and lookup: {own * 1e6:.0f} us; {miss / own:.2f} x")
 
 
 def _of_one(compiled: Callable[..., Any]) -> Callable[..., Any]:
@@ -245,34 +260,33 @@ def _of_one(compiled: Callable[..., Any]) -> Callable[..., Any]:
     return artifact
 
 
-def _driver_load(device: str) -> float | None:
-    """Seconds that the driver takes for one of these binaries."""
-    found = [f for (_, r), f in functions._functions.items() if r.source.name[:1] == "k"]
-    times = []
-    if device.startswith("cpu"):
-        return _opencl_load(device, found[:50])
-    if not device.startswith("nvidia") or not found:
-        return None
+def _driver_load(number: int) -> tuple[float, float]:
+    """Seconds that CUDA's driver takes to load one of these binaries and to look its kernel up, and
+    to unload it.
+
+    Args:
+        number: of one that was never loaded: the driver may know code again.
+    """
     from cuda.bindings import driver
 
-    for number in range(50):  # that was never loaded: the driver may know code again
-        named = SimpleNamespace(source=SimpleNamespace(name=f"k{_MODULES + number}"))
-        artifact = functions.artifact(named)  # type: ignore[arg-type]
-        start = time.perf_counter()
-        _, library = driver.cuLibraryLoadData(artifact.binary, None, None, 0, None, None, 0)
-        _, kernel = driver.cuLibraryGetKernel(library, artifact.entry.encode())
-        _, _function = driver.cuKernelGetFunction(kernel)
-        times.append(time.perf_counter() - start)
-        driver.cuLibraryUnload(library)
-    return statistics.median(times)
+    named = SimpleNamespace(source=SimpleNamespace(name=f"k{number}"))
+    artifact = functions.artifact(named)  # type: ignore[arg-type]
+    start = time.perf_counter()
+    _, library = driver.cuLibraryLoadData(artifact.binary, None, None, 0, None, None, 0)
+    _, kernel = driver.cuLibraryGetKernel(library, artifact.entry.encode())
+    _, _function = driver.cuKernelGetFunction(kernel)
+    loaded = time.perf_counter()
+    driver.cuLibraryUnload(library)
+    return loaded - start, time.perf_counter() - loaded
 
 
-def _opencl_load(device: str, found: list[Any]) -> float:
-    """The same by pyopencl, from the machine code that the run time has made of it."""
+def _opencl_load(device: str) -> float:
+    """Seconds of a load by pyopencl, from the machine code that the run time has made of it."""
     import pyopencl as cl
 
     from xtarget.targets.cpu.program import machine_code
 
+    found = [f for (_, r), f in functions._functions.items() if r.source.name[:1] == "k"][:50]
     context, times = xtarget.device(device).default_stream.handle.context, []
     for function in found:
         artifact = function.artifact

@@ -109,9 +109,12 @@ def environment() -> str:
         "counts as not set. Triton's own variables work too; those that change code are part of "
         "the cache key.",
         "",
-        "| variable | means |",
-        "| --- | --- |",
-        *(f"| `{name}` | {variable.means} |" for name, variable in VARIABLES.items()),
+        "A variable may change while the process runs. The last column says what reads it: a "
+        "kernel that is loaded stays as it was compiled, whatever `XTARGET_ROUTES` becomes.",
+        "",
+        "| variable | means | read by |",
+        "| --- | --- | --- |",
+        *(f"| `{name}` | {v.means} | {v.read} |" for name, v in VARIABLES.items()),
     ]
     return "\n".join(lines) + "\n"
 

@@ -76,21 +76,6 @@ class FakeEvent:
         pass
 
 
-class FakeCode:
-    """Unloads its library as cuda.core does: with the last reference to it."""
-
-    def __init__(self, fake: FakeCuda) -> None:
-        self.fake = fake
-        fake.loaded += 1
-
-    def get_kernel(self, name: str) -> Any:
-        return SimpleNamespace(handle=9, code=self)
-
-    def __del__(self) -> None:
-        self.fake.loaded -= 1
-        self.fake.unloads.append((self.fake.mode, self.fake.context))
-
-
 class FakeCuda:
     """The calls that the driver makes, and what they leave behind."""
 
@@ -102,13 +87,27 @@ class FakeCuda:
         self.calls: list[str] = []
         self.launches: list[tuple[int, tuple[Any, ...]]] = []
         self.failing: str | None = None
-        self.loaded = 0
+        self.libraries: set[int] = set()
         self.unloads: list[tuple[int, int]] = []
         self.mode = 0
         self.captured: set[int] = set()
         self.asked: list[int] = []
         #: Threads of a block that any kernel may have, and how often that was asked.
         self.most_threads, self.limits_read = 1024, 0
+
+    @property
+    def loaded(self) -> int:
+        return len(self.libraries)
+
+    def load(self, *args: Any) -> int:
+        with self._lock:
+            self._next += 1
+            self.libraries.add(self._next)
+            return self._next
+
+    def unload(self, library: int) -> None:
+        self.libraries.remove(library)
+        self.unloads.append((self.mode, self.context))
 
     def limit(self, *args: Any) -> int:
         self.limits_read += 1
@@ -193,6 +192,8 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
     """cuda-python's functions are those of a `FakeCuda`."""
     fake = FakeCuda()
     FakeEvent.made.clear()
+    # most of a test's events are never reached, and other tests look at what is kept for theirs
+    monkeypatch.setattr("xtarget._launch.lifetimes._kept", {})
 
     def answers(call: Callable[..., Any]) -> Callable[..., Any]:
         def status_first(*args: Any) -> tuple[Any, ...]:
@@ -225,12 +226,14 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
         "cuMemsetD16Async": fake.fills(2),
         "cuMemsetD32Async": fake.fills(4),
         "cuMemcpyDtoHAsync": fake.to_host,
+        "cuLibraryLoadData": fake.load,
+        "cuLibraryGetKernel": lambda library, name: 9,
+        "cuLibraryUnload": fake.unload,
         "cuKernelGetAttribute": fake.limit,
         "cuKernelSetAttribute": lambda *args: None,
     }
     for name, call in calls.items():
         monkeypatch.setattr(driver, name, answers(call))
-    monkeypatch.setattr(driver, "CUkernel", int)
     numbers = iter(range(100, 200, 2))
     device = SimpleNamespace(
         set_current=lambda: fake.enter(PRIMARY),
@@ -239,7 +242,7 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
     monkeypatch.setattr(core, "Device", lambda ordinal: device)
     monkeypatch.setattr(core, "Stream", FakeStream)
     monkeypatch.setattr(core, "LEGACY_DEFAULT_STREAM", FakeStream(1))
-    monkeypatch.setattr(core, "ObjectCode", SimpleNamespace(from_cubin=lambda _: FakeCode(fake)))
+    monkeypatch.setattr(core, "Kernel", SimpleNamespace(from_handle=lambda handle: handle))
     monkeypatch.setattr(core, "EventOptions", lambda **options: None)
     monkeypatch.setattr(core, "LaunchConfig", lambda **config: config)
     monkeypatch.setattr(core, "launch", fake.launch)

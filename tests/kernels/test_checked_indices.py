@@ -43,6 +43,48 @@ test_what_is_outside_is_named = refused(
 )
 
 
+def test_the_variable_may_be_set_and_unset_at_any_time(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, out = I([2, 3]), np.zeros((2, 4))
+    kernel = xtarget.get("take")
+
+    def calls(rows: int) -> list[Any]:
+        x = np.arange(4.0 * rows).reshape(rows, 4)
+        return [
+            lambda: run("take", x, index, axis=0, device=device),
+            lambda: run("take", x, index, axis=0, out=out, device=device),
+            lambda: kernel(x, index, axis=0, device=device),
+        ]
+
+    for _ in range(4):  # the compiled core makes the last ones
+        for rows in (3, 2, 1):
+            for call in calls(rows):
+                call()
+    for _ in range(2):
+        monkeypatch.setenv("XTARGET_CHECK", "1")
+        for rows in (3, 1, 2):
+            for call in calls(rows):
+                with pytest.raises(ArgumentError, match=r"index\[[01]\] is [23], for an axis of"):
+                    call()
+        np.testing.assert_array_equal(calls(4)[0](), np.arange(16.0).reshape(4, 4)[[2, 3]])
+        monkeypatch.delenv("XTARGET_CHECK")
+        for rows in (1, 2, 3):
+            for call in calls(rows):
+                call()
+
+
+def test_what_the_variable_does_not_change(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = I([3])
+    launch = xtarget.get("take").prepare(X, index, axis=0, device=device)
+    launch()
+    monkeypatch.setenv("XTARGET_CHECK", "1")
+    launch()  # as it was prepared
+    with pytest.raises(ArgumentError, match=r"index\[0\] is 3"):
+        run("take", X, index, axis=0, check=True, device=device)
+    run("add", X, X, device=device)
+
+
 def test_what_is_inside_is_taken_and_every_call_is_checked_again(device: str) -> None:
     index: Any = np.array([2, -3])
     launch = xtarget.get("take").prepare(X, index, axis=0, check=True, device=device)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections import deque
 from typing import Any
 
 import pytest
+from threads import in_threads
 
+import xtarget
 from xtarget._launch import lifetimes
 
 
@@ -40,8 +41,8 @@ class _Stream:
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What earlier tests left with events that are never reached is not in the queue."""
-    monkeypatch.setattr(lifetimes, "_kept", deque())
+    """What other tests have left is not asked about."""
+    monkeypatch.setattr(lifetimes, "_kept", {})
 
 
 class _Array:
@@ -68,6 +69,60 @@ def test_until_the_event_has_passed() -> None:
     stream.events[-1].reached = True
     _keep_one(_Stream())
     assert (second(), third(), last()) == (None, None, None)
+
+
+def test_a_slow_stream_keeps_nothing_of_others() -> None:
+    slow, fast, third = _Stream(), _Stream(), _Stream()
+    waits = _keep_one(slow)
+    gone = [_keep_one(fast) for _ in range(3)]
+    for event in fast.events:
+        event.reached = True
+    last = _keep_one(third)
+    assert [array() for array in gone] == [None, None, None]
+    assert waits() is not None
+    assert last() is not None
+
+
+def test_many_streams_that_are_used_once_are_looked_after_by_the_others() -> None:
+    once = [_Stream() for _ in range(20)]
+    arrays = [_keep_one(stream) for stream in once]
+    for stream in once:
+        stream.events[0].reached = True
+    other = _Stream()
+    for _ in range(12):
+        _keep_one(other)
+    assert [array() for array in arrays] == [None] * 20
+    assert list(lifetimes._kept) == [other]
+
+
+def test_a_lost_device_keeps_nothing_and_stops_no_launch_of_another() -> None:
+    class Lost:
+        def done(self) -> bool:
+            raise xtarget.DeviceLostError("gone")
+
+    array, other = _keep_one(_Stream(Lost)), _Stream()
+    _keep_one(other)
+    assert array() is None
+
+
+def test_threads_keep_what_each_of_them_launches() -> None:
+    streams = [_Stream() for _ in range(4)]
+    arrays: list[list[Any]] = [[] for _ in streams]
+
+    def work(number: int) -> None:
+        for turn in range(200):
+            arrays[number].append(_keep_one(streams[number]))
+            if turn % 3:
+                streams[number].events[turn - 1].reached = True
+
+    in_threads(work, range(len(streams)))
+    for stream, kept in zip(streams, arrays, strict=True):
+        reached = [event.reached for event in stream.events]
+        assert all(array() is not None for array in kept[reached.index(False) :])
+        for event in stream.events:
+            event.reached = True
+        _keep_one(stream)
+        assert all(array() is None for array in kept)
 
 
 def test_events_that_cannot_be_asked_are_waited_for_when_there_are_many() -> None:

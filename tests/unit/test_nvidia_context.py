@@ -93,6 +93,27 @@ def test_the_context_goes_where_the_scope_fails(contexts: Contexts) -> None:
     assert contexts.holders == 0
 
 
+def test_the_context_goes_where_the_wait_for_it_is_interrupted(
+    contexts: Contexts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, join = [], threading.Thread.join
+
+    def interrupted(thread: threading.Thread) -> None:
+        waiting.append(thread)
+        raise KeyboardInterrupt
+
+    contexts.may_end.clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "join", interrupted)
+        with pytest.raises(KeyboardInterrupt), context_ahead(0):
+            pass
+    assert contexts.holders == 0
+    contexts.may_end.set()
+    join(waiting[0])
+    assert len(contexts.threads) == 1
+    assert contexts.holders == 0
+
+
 def test_where_no_thread_can_start_the_scope_runs_alone(
     contexts: Contexts, monkeypatch: pytest.MonkeyPatch
 ) -> None:

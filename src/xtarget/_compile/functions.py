@@ -356,15 +356,20 @@ def check_frozen(request: CompileRequest, target: Target) -> None:
     )
 
 
-def function(device: Device, request: CompileRequest) -> Function:
+def function(
+    device: Device, request: CompileRequest, key: residency.FunctionKey | None = None
+) -> Function:
     """The kernel, loaded on a device.
+
+    Args:
+        key: of both, from who has asked before.
 
     Raises:
         CompileError, UnknownTargetError: as `artifact`.
         LoadError: the device's run time refuses the binary.
     """
     info = device.info
-    memory_key = residency.FunctionKey(info.name, request)
+    memory_key = key or residency.FunctionKey(info.name, request)
     loaded = _functions.get(memory_key)
     if loaded is not None:
         _with_declared_stores(request, loaded.artifact)

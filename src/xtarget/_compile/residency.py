@@ -139,7 +139,7 @@ def forget_oldest(device: str) -> None:
     stay, and so does their entry: loading them once more would not make the first go. They count,
     but leave at least half of the places to others.
     """
-    most, most_bytes = environment.modules(), environment.module_bytes()
+    most, most_bytes = environment.modules()
     if len(functions) <= most and most_bytes is None:
         return
     here = _here(device)

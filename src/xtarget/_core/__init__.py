@@ -20,7 +20,7 @@ from .._values.errors import ArgumentError, LoadError
 __all__ = ["native", "told"]
 
 #: Goes up with each change of what Python and C tell each other; `python.h` has it too.
-_INTERFACE = 19
+_INTERFACE = 20
 
 
 @cache

@@ -363,6 +363,7 @@ static PyMethodDef methods[] = {
     {"words", (PyCFunction)(void (*)(void))words, METH_FASTCALL | METH_KEYWORDS, words_doc},
     {"evaluate", evaluate, METH_VARARGS, evaluate_doc},
     {"early", early, METH_O, early_doc},
+    {"setting", setting, METH_O, NULL},
     {"statistics", statistics, METH_NOARGS, statistics_doc},
     {NULL, NULL, 0, NULL},
 };

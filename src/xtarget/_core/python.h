@@ -13,7 +13,7 @@
 #include "table.h"
 
 /* Goes up with each change of what Python and C tell each other; `_core/__init__.py` has it too. */
-#define XT_INTERFACE 19
+#define XT_INTERFACE 20
 
 /* The last ones are no arrays: NumPy's scalars. */
 enum reader { READ_NONE, READ_TORCH, READ_NUMPY, READ_OWN, READ_CUPY, READ_FLOAT, READ_INTEGER };
@@ -242,6 +242,10 @@ int add_launcher(PyObject *module);
 
 /* early.c: from the address of `cuLaunchKernelEx` to that of a function like `cuLaunchKernel`. */
 PyObject *early(PyObject *module, PyObject *address);
+
+/* settings.c: from the name of a variable of the environment to what tells whether its text is still
+ * the same. */
+PyObject *setting(PyObject *module, PyObject *name);
 
 /* operator.c: what torch calls for an operator. */
 int add_operator(PyObject *module);

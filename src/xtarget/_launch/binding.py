@@ -26,7 +26,7 @@ from . import call_plans, warm_plans
 from .arguments import argument_types, check_arguments, place_of
 from .call import BoundCall
 from .call_plans import Given, Planned, byte_span
-from .checked_indices import index_check
+from .checked_indices import index_check, setting_holds
 from .classes import CallClass, Layouts
 from .forms import Form, LoadedLaunch, sized
 from .outs import Outs
@@ -71,6 +71,9 @@ def bind(
     argument_types(spec, args, views)  # says what does not fit before a device is opened
     opened = registry.open_device(place)
     checks = [] if kernel.fixed else [plan_values.holds(spec.plan)]
+    as_set = setting_holds(spec, options)
+    if as_set is not None:
+        checks.append(as_set)
     warm, contiguous = None, None
     if layouts is not None:
         contiguous = [steps is None for steps in layouts.strides]

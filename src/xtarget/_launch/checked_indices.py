@@ -1,23 +1,27 @@
 """Indices that are compared with what they are for, before a launch.
 
 Kernels stay within their arrays whatever the indices are. To find a mistake, ask for the
-check: the option `check` of a call, or `XTARGET_CHECK=1` for all.
+check: the option `check` of a call, or `XTARGET_CHECK=1` for all, which may be set at any time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from .. import _core
 from .._arrays import view_of
 from .._values import environment
 from .._values.errors import ArgumentError
 from ..spec import ArrayType, KernelSpec
 
-__all__ = ["IndexCheck", "index_check"]
+__all__ = ["IndexCheck", "index_check", "setting_holds"]
+
+_NAME: Final = "XTARGET_CHECK"
+_read = environment.check_reader()
 
 
 def index_check(spec: KernelSpec, options: Mapping[str, Any]) -> IndexCheck | None:
@@ -25,6 +29,18 @@ def index_check(spec: KernelSpec, options: Mapping[str, Any]) -> IndexCheck | No
     whole = {**spec.options, **options}
     wanted = spec.bounds is not None and (whole.get("check") or environment.check_indices())
     return IndexCheck(spec, whole) if wanted else None
+
+
+def setting_holds(spec: KernelSpec, options: Mapping[str, Any]) -> Callable[[], bool] | None:
+    """What tells whether `XTARGET_CHECK` is as it is now; None: a call does not depend on it."""
+    if spec.bounds is None or {**spec.options, **options}.get("check"):
+        return None
+    core = _core.native()
+    if core is not None:
+        told: Callable[[], bool] = core.setting(_NAME.encode())
+        return told
+    now = _read()
+    return lambda: _read() == now
 
 
 class IndexCheck:

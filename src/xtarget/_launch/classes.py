@@ -8,12 +8,13 @@ then the call is bound. Only sizes for which no entry's guards hold are planned 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
 from typing import Any
 
 from .._arrays import read_in_place
 from .._compile.functions import function
+from .._compile.residency import FunctionKey
 from .._values.programs import Program
 from .._values.symbols import Tracer
 from .._values.value_classes import value_class
@@ -126,6 +127,7 @@ class Unloaded:
     device: Device
     form: Form
     passing: Passing | Chained | None
+    _keys: list[FunctionKey] = field(default_factory=list, compare=False, repr=False)
 
     def launches(self) -> tuple[LoadedLaunch, ...]:
         """The launches, with their functions loaded.
@@ -133,9 +135,14 @@ class Unloaded:
         Raises:
             XTargetError: they cannot be.
         """
+        if not self._keys:  # a hash of a request takes long
+            name = self.device.info.name
+            self._keys[:] = [FunctionKey(name, launch.request) for launch in self.form.launches]
         return tuple(
-            replace(launch, function=function(self.device, launch.request))
-            for launch in self.form.launches
+            [
+                replace(launch, function=function(self.device, launch.request, key))
+                for launch, key in zip(self.form.launches, self._keys, strict=True)
+            ]
         )
 
 

@@ -172,8 +172,8 @@ class Graph:
                 return
             self._why = "it was closed"
             used = [_Closing(graph), recording]
-            for _, event in self._passed.values():
-                keep_until(event, used)
+            for on, event in self._passed.values():
+                keep_until(event, used, on)
             self._passed.clear()
             if self._on_default and registry.is_open(self._opened_device):
                 keep_until_passed(self._opened_device.default_stream, used)

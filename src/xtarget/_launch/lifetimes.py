@@ -9,38 +9,67 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
+from .._system.locks import Lock
+from .._values.errors import DeviceLostError
 from ..targets.base import Event, Stream
 
 __all__ = ["keep_until", "keep_until_passed"]
 
 #: Launches whose events cannot be asked are waited for beyond this many.
 _MOST = 256
+#: Other streams that each launch looks after, of which nobody may hear again.
+_OTHERS = 2
 
-_kept: deque[tuple[Event, list[Any]]] = deque()
+#: By stream, in the order of its work, what is kept until when; the streams in the order in which
+#: they are looked after. One that is slow keeps nothing of another's.
+_kept: dict[Stream, deque[tuple[Event, list[Any]]]] = {}
+_lock = Lock()
 
 
 def keep_until_passed(stream: Stream, objects: list[Any]) -> None:
     """Keep objects until the work that the stream has by now is done; no stream of a capture."""
-    keep_until(stream.record(), objects)
+    keep_until(stream.record(), objects, stream)
 
 
-def keep_until(event: Event, objects: list[Any]) -> None:
-    """Keep objects until an event has passed."""
-    _kept.append((event, objects))
+def keep_until(event: Event, objects: list[Any], stream: Stream) -> None:
+    """Keep objects until an event of the stream has passed, which is its youngest."""
+    with _lock:
+        _kept.setdefault(stream, deque()).append((event, objects))
+    _drop_passed(stream)
+    for _ in range(_OTHERS):
+        with _lock:
+            other = next(iter(_kept), None)
+            if other is None or (other is stream and len(_kept) == 1):
+                return
+            _kept[other] = _kept.pop(other)  # it has had its turn
+        if other is not stream:
+            _drop_passed(other)
+
+
+def _drop_passed(stream: Stream) -> None:
     while True:
-        try:
-            first = _kept.popleft()
-        except IndexError:
+        with _lock:
+            waiting = _kept.get(stream)
+            if waiting is None:
+                return
+            first, many = waiting[0], sum(map(len, _kept.values())) > _MOST
+        if not _passed(first[0], wait=many):
             return
-        if not _passed(first[0], wait=len(_kept) >= _MOST):
-            _kept.appendleft(first)
-            return
+        with _lock:  # another thread may have been here
+            if waiting and waiting[0] is first:
+                waiting.popleft()
+            if not waiting and _kept.get(stream) is waiting:
+                del _kept[stream]
+        del first  # what is dropped here may run code of others
 
 
 def _passed(event: Event, *, wait: bool) -> bool:
     done = getattr(event, "done", None)
-    if done is not None:
-        return bool(done())
-    if wait:
-        event.synchronize()
+    try:
+        if done is not None:
+            return bool(done())
+        if wait:
+            event.synchronize()
+    except DeviceLostError:  # it runs nothing any more, and the next launch there says so
+        return True
     return wait

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Final
 
 from .._values.value_classes import value_class
 from .locks import Lock
@@ -39,6 +39,8 @@ _Listener = Callable[[Span], None]
 #: Who is told; replaced as a whole.
 _listeners: tuple[_Listener, ...] = ()
 _lock = Lock()
+#: A step that nobody is told of.
+_UNTOLD: Final = nullcontext()
 
 
 def listen(listener: _Listener) -> None:
@@ -55,12 +57,13 @@ def end(listener: _Listener) -> None:
         _listeners = tuple(one for one in _listeners if one != listener)
 
 
-@contextmanager
-def span(step: str, name: str, **details: Any) -> Iterator[None]:
+def span(step: str, name: str, **details: Any) -> AbstractContextManager[None]:
     """A step; it is told when it ends, also by an exception."""
-    if not _listeners:
-        yield
-        return
+    return _told(step, name, details) if _listeners else _UNTOLD
+
+
+@contextmanager
+def _told(step: str, name: str, details: dict[str, Any]) -> Iterator[None]:
     start = time.perf_counter()
     try:
         yield

@@ -27,6 +27,7 @@ __all__ = [
     "cache_dir",
     "cache_settings",
     "check_names",
+    "check_reader",
     "compile_mode",
     "compile_seconds",
     "compile_server",
@@ -234,19 +235,23 @@ def default_device() -> str | None:
     return os.environ.get("XTARGET_DEVICE", "").strip() or None
 
 
-def device_reader() -> Callable[[], object]:
-    """Return a function that gives equal objects as long as `XTARGET_DEVICE` does not change.
+def _reader(name: str) -> Callable[[], object]:
+    """Return a function that gives equal objects as long as a variable does not change.
 
-    Each launch of host data calls it. `os.environ` takes six times as long to say that a variable
-    is not set.
+    Calls ask it. `os.environ` takes six times as long to say that a variable is not set.
     """
     if os.name != "posix":
-        return partial(os.environ.get, "XTARGET_DEVICE")
+        return partial(os.environ.get, name)
     import ctypes
 
     getenv = ctypes.PyDLL(None).getenv  # os.environ writes through to what it reads
     getenv.argtypes, getenv.restype = [ctypes.c_char_p], ctypes.c_char_p
-    return partial(getenv, b"XTARGET_DEVICE")
+    return partial(getenv, name.encode())
+
+
+#: Of the texts of `XTARGET_DEVICE` and `XTARGET_CHECK`.
+device_reader: Callable[[], Callable[[], object]] = partial(_reader, "XTARGET_DEVICE")
+check_reader: Callable[[], Callable[[], object]] = partial(_reader, "XTARGET_CHECK")
 
 
 def cache_dir() -> Path:
@@ -271,15 +276,9 @@ def wait_seconds() -> float | None:
     return None if found is None else float(found)
 
 
-def modules() -> int:
-    """`XTARGET_MODULES`: kernels that stay loaded without a call that needs them."""
-    return int(_value("XTARGET_MODULES")[0])
-
-
-def module_bytes() -> int | None:
-    """`XTARGET_MODULES`: the most bytes of their binaries; None means no limit."""
-    found: int | None = _value("XTARGET_MODULES")[1]
-    return found
+#: `XTARGET_MODULES`: how many kernels stay loaded without a call that needs them, and the most
+#: bytes of their binaries; None means no limit.
+modules: Callable[[], tuple[int, int | None]] = partial(_value, "XTARGET_MODULES")
 
 
 def host_memory() -> int:

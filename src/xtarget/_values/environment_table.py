@@ -15,6 +15,7 @@ class Variable(NamedTuple):
 
     Attributes:
         means: for the manual, in Markdown.
+        read: when it is read, so from when on a change counts; for the manual.
         parse: from its text to its value; ValueError with the end of a sentence.
         unset: its value where it is not set, or empty.
         there: raises a ValueError where what it names does not exist. The command line asks.
@@ -24,6 +25,7 @@ class Variable(NamedTuple):
     parse: Parse
     unset: Any = None
     there: Parse | None = None
+    read: str = "each kernel that is not loaded"
 
 
 #: What sizes begin at.
@@ -31,7 +33,9 @@ _LEAST_BYTES: Final = 1 << 20
 
 VARIABLES: Final[dict[str, Variable]] = {
     "XTARGET_DEVICE": Variable(
-        "the device for data that lies on none: `nvidia:1`, `cpu`", parse.text
+        "the device for data that lies on none: `nvidia:1`, `cpu`",
+        parse.text,
+        read="each call",
     ),
     "XTARGET_CACHE_DIR": Variable("the cache's folder", parse.path),
     "XTARGET_CACHE": Variable(
@@ -122,43 +126,55 @@ VARIABLES: Final[dict[str, Variable]] = {
         "bundles to take binaries from, separated by `:`", parse.paths, (), parse.files
     ),
     "XTARGET_KERNELS": Variable(
-        "folders with kernel libraries, separated by `:`", parse.paths, (), parse.folders
+        "folders with kernel libraries, separated by `:`",
+        parse.paths,
+        (),
+        parse.folders,
+        read="once: the first look-up of a kernel",
     ),
     "XTARGET_PROBE_SECONDS": Variable(
         "seconds that a vendor's library may take to answer, of processor time or of idle "
         "time (5); a late one is asked a second time",
         parse.seconds(5),
         5.0,
+        read="each look for devices",
     ),
     "XTARGET_WAIT_SECONDS": Variable(
         "seconds that xtarget waits for work on an AMD GPU before it raises a "
         "`DeviceLostError` (no limit)",
         parse.seconds(60),
+        read="each wait",
     ),
     "XTARGET_INTEL_DEVICES": Variable(
-        "a dpctl filter, for example `opencl:cpu`, in place of Intel's GPUs", parse.text
+        "a dpctl filter, for example `opencl:cpu`, in place of Intel's GPUs",
+        parse.text,
+        read="each look for devices",
     ),
     "XTARGET_EMULATOR_BUDGET": Variable(
         "lane-instructions after which the AMD emulator stops a launch (2e10)",
         parse.count(1),
         20_000_000_000,
+        read="once: the first look for emulated devices",
     ),
     "XTARGET_EMULATOR_CHECK": Variable(
         "further checks of the AMD emulator: `race`, for data races in LDS and global memory",
         parse.words("race"),
         frozenset(),
+        read="once: the first look for emulated devices",
     ),
     "XTARGET_EMULATOR_PROCESSES": Variable(
         "how many processes share a large launch of the AMD emulator (1); kernels with atomic "
         "operations run in one",
         parse.count(1, 256, "number of processes"),
         1,
+        read="once: the first look for emulated devices",
     ),
     "XTARGET_EMULATOR_HIP": Variable(
         "`library` reaches emulated devices by hip-python and a stand-in library, built on first "
         "use with a C compiler; `object` (as if not set) within this process",
         parse.choice("object", "library"),
         "object",
+        read="once: the first look for emulated devices",
     ),
     "XTARGET_SPIRV_SECONDS": Variable(
         "seconds of processor time that generating one SPIR-V module may take, and five times that "
@@ -190,11 +206,13 @@ VARIABLES: Final[dict[str, Variable]] = {
         "from temporary arrays of CPU kernels (1G); the system may reclaim it; 0 keeps none",
         parse.nbytes(_LEAST_BYTES, zero=True, instead="0 keeps none."),
         1 << 30,
+        read="each result",
     ),
     "XTARGET_RECORD": Variable(
         "a file that lists the classes of calls that programs use, for `xtarget warmup`: "
         "`profile.json`",
         parse.path,
+        read="once: the first use of `run`, `get`, `kernel`",
     ),
     "XTARGET_CHECK": Variable(
         "1 compares indices (`take`, `gather`, `scatter`, `embedding`...) with the array that they "
@@ -202,31 +220,37 @@ VARIABLES: Final[dict[str, Variable]] = {
         "the index and its place. For looking for a mistake: each call waits for its results",
         parse.boolean,
         False,
+        read="each call; a prepared launch keeps what it was prepared with",
     ),
     "XTARGET_TUNE": Variable(
         "1 measures the configurations of a kernel (`configs=`, `@triton.autotune`) at the first "
         "call of each key, as Triton's autotuner does; not set: only `tune` measures",
         parse.boolean,
         False,
+        read="each call of a new class",
     ),
     "XTARGET_CORE": Variable(
         "`python` makes launches without the compiled core, `c` insists on it; not set: it is used "
         "where it was built",
         parse.choice("python", "c"),
+        read="once: the first call",
     ),
     "XTARGET_INDUCTOR": Variable(
         "1 makes torch.compile write Triton kernels for the CPU, which xtarget compiles",
         parse.boolean,
         False,
+        read="once: the import of Triton",
     ),
     "XTARGET_TRACE": Variable(
         "a file for a Chrome trace of calls and kernels, which Perfetto opens: `trace.json`",
         parse.path,
+        read="once: the first use of `run`, `get`, `kernel`",
     ),
     "XTARGET_VERIFY": Variable(
         "1 compares each call's result with the kernel's reference in float64 on the host: slow",
         parse.boolean,
         False,
+        read="once: the first use of `run`, `get`, `kernel`",
     ),
     "XTARGET_OCLOC": Variable(
         "Intel's offline compiler for GPUs, where it is not on the PATH",

@@ -50,10 +50,12 @@ class LoadedCode(Owned):
         super().__init__(raw, where)
         self.stays = False
         self._staying = staying
-        self._unasked = environment.modules() // 2
+        self._unasked: int | None = None
 
     def launching(self, stream: Any) -> None:
         """Before a launch on a stream of the device other than its default one."""
+        if self._unasked is None:  # most code meets the default stream alone
+            self._unasked = environment.modules()[0] // 2
         if not self.stays and (len(self._staying) < self._unasked or stream.capturing()):
             self.stay()
 

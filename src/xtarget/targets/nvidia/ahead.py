@@ -28,6 +28,17 @@ def context_ahead(ordinal: int) -> Iterator[None]:
         yield
         return
     held: list[Any] = []
+    left: list[None] = []
+    both = threading.Lock()
+
+    def leave() -> None:
+        """Give back what the thread took: the later one of the two, as an interrupt may end the
+        wait for the thread. Whoever took the context in the scope holds it too."""
+        with both:
+            left.append(None)
+            last = len(left) == 2
+        if last and held:
+            driver.cuDevicePrimaryCtxRelease(device)
 
     def make() -> None:
         # this thread ends here: its mode is nobody else's
@@ -36,18 +47,20 @@ def context_ahead(ordinal: int) -> Iterator[None]:
         status, context = driver.cuDevicePrimaryCtxRetain(device)
         if not int(status):
             held.append(context)
+        leave()
 
     thread = threading.Thread(target=make, name="xtarget context", daemon=True)
-    # without a thread the process ends, or is at its user's limit
-    with suppress(RuntimeError):
-        thread.start()
     try:
+        # without a thread the process ends, or is at its user's limit
+        with suppress(RuntimeError):
+            thread.start()
         yield
     finally:
-        if thread.ident is not None:
-            thread.join()
-        if held:  # whoever took it in the scope holds it too
-            driver.cuDevicePrimaryCtxRelease(device)
+        try:
+            if thread.ident is not None:
+                thread.join()
+        finally:
+            leave()
 
 
 def _is_there(device: Any) -> bool:

@@ -1,17 +1,18 @@
-"""Loaded libraries of CUDA, and when they are unloaded.
+"""Libraries of CUDA: they are loaded by the driver's own calls, and unloaded later.
 
-cuda.core unloads a library with the last object that refers to it, wherever that is dropped: by the
-garbage collector, in any thread. CUDA says nothing of kernels that still run then, and unloading
-ends captures of any thread that were begun in the global mode (NVIDIA/warp#401). So what nobody can
-launch any more is kept until a call that is slow anyway, and until its launches have passed.
+cuda.core's objects for a library and its kernel take as long to make as the driver takes to look
+the kernel up, and a launch of the compiled core needs neither. They would also unload the library
+where the last of them is dropped: by the garbage collector, in any thread. CUDA says nothing of
+kernels that still run then, and unloading ends captures of any thread that were begun in the global
+mode (NVIDIA/warp#401). So what nobody can launch any more is kept until a call that is slow anyway,
+and until its launches have passed.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 import cuda.core as core
 from cuda.bindings import driver
@@ -24,26 +25,50 @@ if TYPE_CHECKING:
     from .device import CudaDevice
     from .stream import CudaStream
 
-__all__ = ["CudaCode", "Leaving", "relaxed"]
+__all__ = ["CudaCode", "Leaving", "Relaxed", "load_library"]
 
 #: Streams whose last launch one library remembers; with more of them it stays.
 _MOST_STREAMS = 32
 
 
-@contextmanager
-def relaxed(what: str) -> Iterator[None]:
+_RELAXED: Final = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+
+
+class Relaxed:
     """A scope in which this thread may do what captures of others forbid (CUDA Driver API,
-    cuThreadExchangeStreamCaptureMode)."""
-    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
-    before = check(driver.cuThreadExchangeStreamCaptureMode(mode), what)
+    cuThreadExchangeStreamCaptureMode). Each load of a kernel has one."""
+
+    __slots__ = ("_before", "_what")
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        self._before = check(driver.cuThreadExchangeStreamCaptureMode(_RELAXED), self._what)
+
+    def __exit__(self, *raised: object) -> None:
+        check(driver.cuThreadExchangeStreamCaptureMode(self._before), self._what)
+
+
+def load_library(binary: bytes, entry: str, what: str) -> tuple[Any, Any]:
+    """The driver's handles of a library and of its kernel. The device's context is current.
+
+    Args:
+        binary: a cubin, or PTX, which the driver compiles.
+
+    Raises:
+        XTargetError: the driver refuses it.
+    """
+    library = check(driver.cuLibraryLoadData(binary, None, None, 0, None, None, 0), what)
     try:
-        yield
-    finally:
-        check(driver.cuThreadExchangeStreamCaptureMode(before), what)
+        return library, check(driver.cuLibraryGetKernel(library, entry.encode()), what)
+    except BaseException:
+        driver.cuLibraryUnload(library)  # nobody has launched it
+        raise
 
 
 class CudaCode(LoadedCode):
-    """A loaded library; `raw` is cuda.core's object."""
+    """A loaded library; `raw` is the driver's handle."""
 
     __slots__ = ("_device", "_passed")
 
@@ -128,8 +153,10 @@ class Leaving:
         self.done(passed)
 
     def _unload(self, entries: list[Any]) -> None:
-        with self._device.entered(), relaxed(f"unloading kernels of {self._device.where}"):
-            entries.clear()  # the last references: cuda.core unloads
+        what = f"unloading kernels of {self._device.where}"
+        with self._device.entered(), Relaxed(what):
+            while entries:
+                check(driver.cuLibraryUnload(entries.pop()[0]), what)
 
 
 def _taken(entries: deque[Any]) -> list[Any]:

@@ -14,7 +14,7 @@ from cuda.bindings import driver
 from ..._values.types import Artifact, DeviceInfo
 from .._objects.stream_order import OrderedDevice
 from ..base import Stream
-from .code import CudaCode, Leaving, relaxed
+from .code import CudaCode, Leaving, Relaxed, load_library
 from .cubin import check_cubin
 from .graphs import CudaGraph, record_graph
 from .memory import CudaBuffer, allocate, kept_bytes, pool_of, trim
@@ -93,13 +93,11 @@ class CudaDevice(OrderedDevice[CudaStream, CudaBuffer]):
             from .._triton.frozen import check_machine_code
 
             check_machine_code(artifact.entry, self.info.name, "PTX")
-        read = core.ObjectCode.from_ptx if artifact.format == "ptx" else core.ObjectCode.from_cubin
-        what = f"loading {artifact.entry} on {self.where}"
+        where = f"{artifact.entry} on {self.where}"
         # while a stream is captured too: torch captures in the mode that forbids it otherwise
-        with self.current(), relaxed(what), checked(what):
-            code = read(artifact.binary)
-        held = CudaCode(self, code, f"{artifact.entry} on {self.where}")
-        return CudaModule(self, artifact, held, entries)
+        with self.current(), Relaxed(what := f"loading {where}"):
+            library, kernel = load_library(artifact.binary, artifact.entry, what)
+        return CudaModule(self, artifact, CudaCode(self, library, where), kernel, entries)
 
     def _entries(self, artifact: Artifact) -> tuple[str, ...]:
         """The entries of an artifact that was checked; one that is loaded again is, by now."""

@@ -130,9 +130,9 @@ class CudaDriver:
             raise no_such_device(self.vendor, ordinal, [f"nvidia:{i}" for i in range(count)])
         with context_ahead(ordinal):
             with self._usable_binding():
-                from .code import relaxed
+                from .code import Relaxed
                 from .device import CudaDevice
-            with relaxed(f"opening nvidia:{ordinal}"):  # by a first call in a capture of torch's
+            with Relaxed(f"opening nvidia:{ordinal}"):  # by a first call in a capture of torch's
                 return CudaDevice(self._describe(ordinal), alone=count == 1)
 
     @contextmanager

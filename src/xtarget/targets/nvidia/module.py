@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import cuda.core as core
@@ -15,7 +15,7 @@ from .._objects.scalars import ctypes_maker
 from .._objects.tensor_maps import map_of
 from ..base import PreparedLaunch, Value
 from ..optional import GridLaunch, NativeLaunch
-from .code import CudaCode, relaxed
+from .code import CudaCode
 from .status import check, checked
 from .tensor_maps import launch_with_maps, takes_maps
 
@@ -36,34 +36,44 @@ class CudaModule(ModuleBase):
     """A loaded cubin. The code stays as long as there is a function or a prepared launch of it."""
 
     def __init__(
-        self, device: CudaDevice, artifact: Artifact, code: CudaCode, entries: tuple[str, ...]
+        self,
+        device: CudaDevice,
+        artifact: Artifact,
+        code: CudaCode,
+        kernel: Any,
+        entries: tuple[str, ...],
     ) -> None:
         super().__init__(code, artifact, device.info, entries)
-        self.device = device
+        self.device, self._kernel = device, kernel
 
     def function(self, name: str | None = None) -> CudaFunction:
-        code = self.described(name)
-        what = f"loading {self.where}"
-        with self.device.current(), relaxed(what), checked(what):
-            return CudaFunction(self, code, code.live().get_kernel(self.artifact.entry))
+        return CudaFunction(self, self.described(name), self._kernel)
 
 
 class CudaFunction(FunctionBase):
-    """An entry of a cubin."""
+    """An entry of a cubin.
+
+    Args:
+        kernel: the driver's handle.
+    """
 
     def __init__(self, module: CudaModule, code: CudaCode, kernel: Any) -> None:
         super().__init__(module)
         self.code: CudaCode = code
-        self._kernel = kernel
+        self._handle = kernel
         self._device = module.device
         self._fits = False
+
+    @cached_property
+    def _kernel(self) -> Any:
+        """What cuda.core launches. It does not hold the library: `code` does."""
+        return core.Kernel.from_handle(int(self._handle))
 
     def _check_limits(self) -> None:
         if self._fits:
             return
         artifact, info = self.artifact, self._device.info
-        handle = driver.CUkernel(int(self._kernel.handle))
-        attribute = driver.CUfunction_attribute
+        handle, attribute = self._handle, driver.CUfunction_attribute
         with self._device.current():
             # Asked each time: it makes the driver load a kernel that it would load lazily, at
             # a launch, where a capture forbids it.
@@ -113,10 +123,10 @@ class CudaFunction(FunctionBase):
         if entries is None or artifact.cluster > 1 or artifact.cooperative:
             return None
         self._check_limits()
-        handle = driver.CUkernel(int(self._kernel.handle))
         with self._device.current():
             function = check(
-                driver.cuKernelGetFunction(handle), f"reading the entry of {self._module.where}"
+                driver.cuKernelGetFunction(self._handle),
+                f"reading the entry of {self._module.where}",
             )
         launch, current_context = entries
         return NativeLaunch(
