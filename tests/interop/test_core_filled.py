@@ -319,7 +319,7 @@ def test_a_fill_that_the_driver_refuses_leaves_the_call_to_python(
 def test_python_goes_on_with_a_second_launch_that_the_driver_refused(
     core: Any, entries: cpu_entries.Entries, sizes: list[int]
 ) -> None:
-    """What the first one has written in place is not written again."""
+    """The elements that the first one has written in place are not written again."""
     for n in (*sizes, *sizes):
         xtarget.run(LATER, *(of_kind("xtarget", ramp(n), "cpu") for _ in range(2)))
         xtarget.run(

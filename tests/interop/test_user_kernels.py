@@ -184,13 +184,6 @@ def test_a_block_that_does_not_fit_says_both_numbers_and_what_to_change(device: 
     assert "num_warps" in str(caught.value)
 
 
-#: `n` elements in blocks.
-_BLOCKS: dict[str, Any] = {
-    "constants": {"BLOCK": 256},
-    "grid": lambda c: (cdiv(c.n, c.BLOCK),),
-}
-
-
 @xtarget.kernel(
     inputs=("x", "y"),
     outputs={"out": "x"},

@@ -40,7 +40,7 @@ class _Stream:
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What earlier tests left with events that are never reached is not in the queue."""
+    """The queue has no objects that earlier tests left with events that are never reached."""
     monkeypatch.setattr(lifetimes, "_kept", deque())
 
 
