@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a call from C++ (libxtarget) costs beside the driver's own launch of the same binary.
+"""The cost of a call from C++ (libxtarget) beside the driver's own launch of the same binary.
 
     python benchmarks/bench_cpp.py [--driver cuda|cuda-own|opencl] [--built FOLDER]
 

@@ -1,4 +1,4 @@
-"""What a warm call of a fused function costs the host, beside `run` of a catalog kernel.
+"""The cost of a warm call of a fused function for the host, beside `run` of a catalog kernel.
 
     python benchmarks/bench_fuse_host.py [--library numpy|torch] [--device D] [--side N]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a bundle of the whole catalog would take, estimated from a sample of its variants.
+"""The time and size of a bundle of the whole catalog, estimated from a sample of its variants.
 
     python benchmarks/bundle_sample.py [--target nvidia:sm_90] [--sample 100] [--seed 0] [--jobs 2]
 
@@ -36,7 +36,7 @@ Variant = tuple[str, int, str]
 
 
 def requests_of(name: str, target: Target) -> list[tuple[Class, CompileRequest]]:
-    """What is built of one kernel."""
+    """Return what is built of one kernel."""
     found = classes_of(Order((name,), ("float32",), (target,)))[target]
     return [(one, request) for one in found for request in one.requests()]
 

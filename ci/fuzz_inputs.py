@@ -17,7 +17,7 @@ HEAD = b"HTTP/1.1 %d OK\r\nXtarget-Protocol: 1\r\nConnection: close\r\n\r\n"
 
 
 def answer_of(content: bytes) -> bytes:
-    """What a server sends with a bundle."""
+    """Return what a server sends with a bundle."""
     digest = hashlib.sha256(content).hexdigest().encode()
     return HEAD % 200 + b"working\nbundle %d %s\n" % (len(content), digest) + content
 

@@ -27,7 +27,7 @@ from typing import Any
 
 
 def name_missing(path: Path) -> None:
-    """What the file imports of torch, and this torch lacks, fails when it is called."""
+    """Let names that the file imports of torch, and this torch lacks, fail when they are called."""
     for node in ast.parse(path.read_text()).body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("torch."):
             module = importlib.import_module(node.module or "")

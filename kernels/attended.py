@@ -15,35 +15,19 @@ from .linear import panel_part
 from .outer_attention import columns_of, tile
 from .tails import beside, elements
 
-
-@triton.jit
-def operator(*elements):
-    """Stands for the device function of what follows."""
-    return elements[0]
-
-
-@triton.jit
-def query(*elements):
-    """Stands for the device function that makes the queries."""
-    return elements[0]
+# device functions come in their place: of what panels are of, of keys, of what follows, of queries
+# and of values
+from .tails import placeholder as before
+from .tails import placeholder as key
+from .tails import placeholder as operator
+from .tails import placeholder as query
+from .tails import placeholder as value
 
 
 @triton.jit
-def key(*elements):
-    """Stands for the device function that makes the keys."""
-    return elements[0]
-
-
-@triton.jit
-def value(*elements):
-    """Stands for the device function that makes the values."""
-    return elements[0]
-
-
-@triton.jit
-def before(*elements):
-    """Stands for the device function that makes what panels are of."""
-    return elements[0]
+def _kept(made, inside, DOT: tl.constexpr):
+    """Return elements that operators give, as type DOT: 0 outside, where they may be anything."""
+    return tl.where(inside, made.to(DOT), tl.zeros(made.shape, DOT))
 
 
 @triton.jit
@@ -89,8 +73,7 @@ def attention(
             own, g, h, None, None, sg, sh, None, None, gm, gk, hm, hk, 0, 0, 0, 0, G, H, None, None,
             n_head, shape, rows, rd, every, d_mask,
         ))  # fmt: skip
-        # what is made of nothing may be anything
-        queries = tl.where(d_mask[None, :], made.to(DOT), tl.zeros([BLOCK_L, BLOCK_D], DOT))
+        queries = _kept(made, d_mask[None, :], DOT)
     else:
         queries = element(own, q, DOT)
     slope = slopes
@@ -108,8 +91,7 @@ def attention(
                 own_k, p, z, None, None, sp, sz, None, None, pm, pk, zm, zk, 0, 0, 0, 0,
                 P, Z, None, None, n_head, shape, n, rd, n_mask, d_mask,
             ))  # fmt: skip
-            inside_k = n_mask[:, None] & d_mask[None, :]
-            keys = tl.where(inside_k, made_k.to(DOT), tl.zeros([BLOCK_S, BLOCK_D], DOT))
+            keys = _kept(made_k, n_mask[:, None] & d_mask[None, :], DOT)
         else:
             keys = element(own_k, k, DOT)
         score = rows_product(queries, keys, MATRIX, T) * scale
@@ -124,8 +106,7 @@ def attention(
                 own_v, w, x, None, None, sw, sx, None, None, wm, wk, xm, xk, 0, 0, 0, 0,
                 W, X, None, None, n_head, shape, n, rv, n_mask, v_mask,
             ))  # fmt: skip
-            inside_v = n_mask[:, None] & v_mask[None, :]
-            values = tl.where(inside_v, made_v.to(DOT), tl.zeros([BLOCK_S, BLOCK_V], DOT))
+            values = _kept(made_v, n_mask[:, None] & v_mask[None, :], DOT)
         else:
             values = element(own_v, v, DOT)
         total = total * factor + tl.sum(power, 1)

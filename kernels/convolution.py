@@ -162,7 +162,7 @@ def _next(k, kernel, AXES: tl.constexpr):
 
 @triton.jit
 def _unsigned(i):
-    """What is negative is large without its sign: one comparison for both ends."""
+    """Return `i` as unsigned: a negative one is large, so one comparison serves both ends."""
     if i.dtype == tl.int64:
         return i.to(tl.uint64)
     else:
@@ -171,7 +171,7 @@ def _unsigned(i):
 
 @triton.jit
 def within(o, k, mask, in_shape, along, before, dilation, AXES: tl.constexpr):
-    """Which elements tap `k` of windows `o` finds inside of `x`."""
+    """Return which elements tap `k` of windows `o` finds inside of `x`."""
     for axis in tl.static_range(3 - AXES, 3):
         at = o[axis] * along[axis] - before[axis] + k[axis] * dilation[axis]
         mask = mask & (_unsigned(at) < _unsigned(in_shape[axis].to(at.dtype)))

@@ -70,7 +70,7 @@ def _four(digit, mask):
 
 @triton.jit
 def _field(a, b, c, d, digit):
-    """What the field of a digit counts, up to 255."""
+    """Return what the field of a digit counts, up to 255."""
     which = digit >> 2
     low = tl.where(which == 0, a, b)
     high = tl.where(which == 2, c, d)

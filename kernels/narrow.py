@@ -26,7 +26,7 @@ def _numbers(p, KIND: tl.constexpr):
 
 @triton.jit
 def _settled(total, a_sums, b_sums, a_scale, b_scale, ra, rb, rows, columns, m_mask, n_mask, K):
-    """What the sums of a tile stand for. `b_sums`: of the columns of b, where a is unsigned;
+    """Return what the sums of a tile stand for. `b_sums`: of the columns of b, where a is unsigned;
     `a_sums`: of the rows of a, where b is.
     """
     if b_sums is not None:

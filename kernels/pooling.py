@@ -8,7 +8,7 @@ from triton.language.extra import libdevice
 
 from .arithmetic import divide, lowest
 from .indexing import element, memory, positions
-from .windows import places, reach, taps
+from .windows import in_planes, places, reach, taps
 
 
 @triton.jit
@@ -49,8 +49,7 @@ def pool(
     padding. Strides are of samples, channels and three axes; `index` lies as `out` does.
     """
     i, mask = positions(n, BLOCK)
-    front, o0, o1, o2 = places(i, out_shape)
-    sample, channel = front // channels, front % channels
+    sample, channel, o0, o1, o2 = in_planes(i, channels, out_shape)
     b0, e0 = _bounds(
         o0, out_shape[0], in_shape[0], kernel[0], stride[0], before[0], after[0], dilation[0],
         ADAPTIVE,
@@ -129,8 +128,7 @@ def fold(
     result has one block that writes it, in an order that is always the same.
     """
     i, mask = positions(n, BLOCK)
-    front, o0, o1, o2 = places(i, out_shape)
-    sample, channel = front // channels, front % channels
+    sample, channel, o0, o1, o2 = in_planes(i, channels, out_shape)
     total = tl.zeros([BLOCK], T)
     for tap in range(tap_count):
         k0, k1, k2 = taps(tap, kernel)
@@ -172,8 +170,7 @@ def unpool(
     lengths. ADAPTIVE, INSIDE: as there.
     """
     i, mask = positions(n, BLOCK)
-    front, a0, a1, a2 = places(i, out_shape)
-    sample, channel = front // channels, front % channels
+    sample, channel, a0, a1, a2 = in_planes(i, channels, out_shape)
     total = tl.zeros([BLOCK], T)
     for tap in range(tap_count):
         k0, k1, k2 = taps(tap, kernel)

@@ -232,7 +232,8 @@ def merged(
     FINISH: tl.constexpr,
     T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
-    """What `moments` leaves of pieces, as the same of all their elements; `x` are their means.
+    """Return what `moments` leaves of pieces, as the same of all their elements; `x` are their
+    means.
 
     `piece`: elements of a piece, `last`: of the last one, `whole`: of all. `mean`: where the mean
     of all goes; None: nowhere.

@@ -13,7 +13,7 @@ from .arithmetic import accumulate, divide
 from .functions.arithmetic import minimum
 from .functions.floats import nearest
 from .indexing import element, memory, positions
-from .windows import places
+from .windows import in_planes
 
 
 @triton.jit
@@ -78,8 +78,7 @@ def resize(
     RANK: how many of the three axes there are; the others have one element.
     """
     i, mask = positions(n, BLOCK)
-    front, o0, o1, o2 = places(i, out_shape)
-    sample, channel = front // channels, front % channels
+    sample, channel, o0, o1, o2 = in_planes(i, channels, out_shape)
     start = sample * sx[0] + channel * sx[1]
     goal = sample * so[0] + channel * so[1] + o0 * so[2] + o1 * so[3] + o2 * so[4]
     F: tl.constexpr = tl.float32 if MODE == "nearest" else T
@@ -212,8 +211,7 @@ def grid_sample(
     the last axis.
     """
     i, mask = positions(n, BLOCK)
-    front, o0, o1, o2 = places(i, out_shape)
-    sample, channel = front // channels, front % channels
+    sample, channel, o0, o1, o2 = in_planes(i, channels, out_shape)
     pg = grid + sample * sg[0] + o0 * sg[1] + o1 * sg[2] + o2 * sg[3]
     g2 = tl.load(pg, mask=mask, other=0).to(T)
     at2, lost2 = _on_axis(g2, in_shape[2], PADDING, ALIGNED, MODE)
@@ -262,8 +260,7 @@ def crop(
     What lies outside of the image, or belongs to no image, is `outside`.
     """
     i, mask = positions(n, BLOCK)
-    front, _, o1, o2 = places(i, out_shape)
-    box, channel = front // channels, front % channels
+    box, channel, _, o1, o2 = in_planes(i, channels, out_shape)
     image = tl.load(index + box * si, mask=mask, other=0).to(tl.int64)
     pb = boxes + box * sb[0]
     y1, x1 = tl.load(pb, mask=mask, other=0).to(T), tl.load(pb + sb[1], mask=mask, other=0).to(T)

@@ -22,6 +22,13 @@ def places(i, shape):
 
 
 @triton.jit
+def in_planes(i, channels, shape):
+    """Index `i` within (samples, channels, *shape): sample, channel, and a place on each axis."""
+    front, o0, o1, o2 = places(i, shape)
+    return front // channels, front % channels, o0, o1, o2
+
+
+@triton.jit
 def taps(k, kernel):
     """Tap `k` of a window of shape `kernel`: its place on each of three axes."""
     rest = k // kernel[2]

@@ -6,20 +6,25 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from threads import in_threads
 
 import xtarget
 from xtarget._launch import run as launching
 
-__all__ = ["check_while_forgotten", "host", "hot", "of_kind"]
+__all__ = ["KINDS", "TWIN", "check_while_forgotten", "host", "hot", "made", "of_kind"]
+
+#: Libraries whose arrays the core reads by itself.
+KINDS = ("NumPy", "torch", "xtarget")
+#: `xtarget.run` as Python makes it, without the core.
+TWIN: Callable[..., Any] = launching._run_in_python
 
 
 def of_kind(kind: str, values: np.ndarray[Any, Any], device: str) -> Any:
     if kind == "torch":
-        import torch
-
-        made = torch.from_numpy(values.copy())
-        return made.to("cuda") if device.startswith("nvidia") else made
+        torch = pytest.importorskip("torch", reason="torch is not installed here")
+        tensor = torch.from_numpy(values.copy())
+        return tensor.to("cuda") if device.startswith("nvidia") else tensor
     return xtarget.asarray(values, device=device) if kind == "xtarget" else values
 
 
@@ -27,14 +32,19 @@ def host(array: Any) -> np.ndarray[Any, Any]:
     return array.cpu().numpy() if hasattr(array, "cpu") else np.asarray(array)
 
 
+def made(core: Any) -> int:
+    """Calls that the core has made."""
+    return int(core.statistics()[0])
+
+
 def hot(core: Any, *args: Any, **named: Any) -> int:
     """Make a call until the core makes it; how many of the last two it has made."""
     for _ in range(3):
         xtarget.run(*args, **named)
-    before = core.statistics()[0]
+    before = made(core)
     for _ in range(2):
         xtarget.run(*args, **named)
-    return int(core.statistics()[0] - before)
+    return made(core) - before
 
 
 def check_while_forgotten(right: Callable[[int, int], bool], turns: range, pause: int) -> None:

@@ -60,7 +60,7 @@ def built_of(
 
 
 def printed_with(bundle: Path, folder: Path, code: str, *words: str) -> str:
-    """What a new process prints that has this bundle and an empty cache; it runs in `folder`."""
+    """The output of a new process that has this bundle and an empty cache; it runs in `folder`."""
     environment = os.environ | {
         "XTARGET_BUNDLES": str(bundle),
         "XTARGET_CACHE_DIR": str(folder / "cache"),

@@ -1,5 +1,5 @@
-"""What may stand beside the result of a kernel that sends it through further operators
-(`tails.at_places`): names of parameters."""
+"""Parameters that may stand beside the result of a kernel that sends it through further operators
+(`tails.at_places`): their names."""
 
 from __future__ import annotations
 

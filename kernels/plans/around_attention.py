@@ -17,7 +17,7 @@ from .elementwise import shape_of
 from .layouts import broadcast_strides
 from .made import Made, computed_first
 from .outer_attention import WORTH
-from .stored import own_arguments, placed, stored_through
+from .stored import inner_call, own_arguments, placed, stored_through
 
 __all__ = ["around_attention"]
 
@@ -105,15 +105,7 @@ def _inner(
         aligned[place] = True  # it is computed first where that matters
         behind += made.count
     rest = call.aligned[len(call.args) :]
-    return replace(
-        call,
-        kernel=base.name,
-        args=tuple(own),
-        options=options,
-        out=None,
-        outs=(),
-        aligned=(*aligned, *(rest or (True,))) if call.aligned else (),
-    )
+    return inner_call(call, base, options, own, (*aligned, *(rest or (True,))))
 
 
 def _planned(name: str) -> Callable[..., spec.Plan]:

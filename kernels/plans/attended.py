@@ -31,7 +31,7 @@ _OWN: Final = frozenset(("q", "k", "v", "mask", "slopes", "x"))
 
 
 class Part(NamedTuple):
-    """What stands beside an array: an argument of the section, and how it lies along that array; of
+    """An argument of the section that stands beside an array, and how it lies along that array; of
     a number its dtype."""
 
     operand: spec.Input
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 class Fusion(NamedTuple):
-    """What is done to attention's arrays and its result.
+    """Steps for attention's arrays and its result.
 
     Attributes:
         places: of attention's arguments among the section's, by attention's.

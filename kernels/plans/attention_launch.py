@@ -23,8 +23,9 @@ _COLUMNS = ("qd", "kd", "vd", "od")
 
 
 def unit_steps(call: spec.Call, steps: Mapping[str, int], columns: Sequence[str]) -> list[str]:
-    """Which of a kernel's steps are constants, as they are 1. In a bundle these are `columns` where
-    all are 1, and no others: a binary for each layout of each array would be one of hundreds.
+    """Return which of a kernel's steps are constants, as they are 1. In a bundle these are
+    `columns` where all are 1, and no others: a binary for each layout of each array would be one of
+    hundreds.
     """
     ones = [name for name, step in steps.items() if step == 1]
     if not call.general:

@@ -17,7 +17,7 @@ _LARGEST = {"float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 
 
 def kind_of(dtype: str) -> str:
-    """What kernels call a float of 8 bits (`e4m3`, `e5m2`); empty for other dtypes."""
+    """Return what kernels call a float of 8 bits (`e4m3`, `e5m2`); empty for other dtypes."""
     return dtype.removeprefix("float8_").removesuffix("fn") if dtype in NARROW else ""
 
 

@@ -13,6 +13,7 @@ from xtarget import spec
 
 from . import tuning_order
 from .elementwise import shape_of
+from .lanes import parted
 from .layouts import broadcast_strides, collapse
 from .sorting import Sorting, flat, lane_launch
 
@@ -45,16 +46,17 @@ class _Chunks:
         constants: dict[str, Any] | None = None,
     ) -> spec.Launch:
         """A block for each chunk."""
+        given, absent = parted(args)
         return spec.Launch(
             f"compaction:{source}",
             {
-                **{name: value for name, value in args.items() if value is not None},
+                **given,
                 "ends": self._ends,
                 "n": self._n,
                 "chunk": self._sizes.chunk,
             },
             {
-                **{name: None for name, value in args.items() if value is None},
+                **absent,
                 **(constants or {}),
                 "BLOCK": self._sizes.block,
             },

@@ -10,6 +10,7 @@ from xtarget import spec
 from . import tuning
 from .elementwise import compute_dtype
 from .folds import Sum
+from .lanes import parted
 from .layouts import Space, collapse, without_axes
 from .reduction import Work
 from .scans import one_axis
@@ -80,8 +81,7 @@ def rows_launch(
         if sizes.group and strides["x"] == 1 and n >= sizes.group.columns * sizes.group.elements:
             columns, elements, warps = sizes.group
             tile = {"BLOCK_M": 1, "BLOCK_N": columns // wide, "GROUP": elements}
-    given = {name: value for name, value in addresses.items() if value is not None}
-    absent = {name: None for name, value in addresses.items() if value is None}
+    given, absent = parted(addresses)
     return spec.Launch(
         source,
         {

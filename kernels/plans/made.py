@@ -88,7 +88,7 @@ def computed_first(
 
 
 def _aligned(call: spec.Call, places: tuple[int, ...], known: int = -1) -> tuple[bool, ...]:
-    """Which of some arguments begin at a multiple of 16 bytes.
+    """Return which of some arguments begin at a multiple of 16 bytes.
 
     Args:
         known: the place of one that does.

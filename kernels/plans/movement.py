@@ -14,6 +14,7 @@ from xtarget import spec
 from . import tuning
 from .elementwise import normal_axes
 from .gates import walk
+from .lanes import lanes
 from .layouts import collapse
 from .options import one_of
 from .scans import one_axis
@@ -81,18 +82,12 @@ def flat_launch(
 ) -> spec.Launch:
     """One launch of a kernel of `movement.py` that takes BLOCK elements of `size` a block."""
     sizes = tuning.flat(call.vendor)
-    given = {name: value for name, value in args.items() if value is not None}
-    absent = {name: None for name, value in args.items() if value is None}
     block = sizes.strided
     if source == "scatter" and tuning.outer_products(call.vendor):
         # a lane walks its whole line, and those that have none cost as much
         block = min(block, spec.next_power_of_2(size))
-    return spec.Launch(
-        f"movement:{source}",
-        given,
-        {**absent, **(constants or {}), "BLOCK": block},
-        (spec.cdiv(size, block), 1, 1),
-        num_warps=sizes.num_warps,
+    return lanes(
+        f"movement:{source}", size, block, args, constants or {}, num_warps=sizes.num_warps
     )
 
 

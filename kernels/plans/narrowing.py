@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from xtarget import spec
 
 from . import tuned
+from .lanes import parted
 from .radix import Pair, PairOf
 
 __all__ = ["Lines", "narrow"]
@@ -66,12 +67,13 @@ def narrow(
         constants: dict[str, Any] = {"cx": 1} if lines.step == 1 else {}
         if lines.step != 1:
             args["cx"] = lines.step
+        given, absent = parted(args)
         launches.append(
             spec.Launch(
                 "narrowing:narrow",
-                {name: value for name, value in args.items() if value is not None},
+                given,
                 {
-                    **{name: None for name, value in args.items() if value is None},
+                    **absent,
                     **constants,
                     "D": spec.dtype_constant(x.dtype),
                     "K": spec.dtype_constant(key),

@@ -13,6 +13,7 @@ from . import tuning
 from .elementwise import compute_dtype
 from .folds import fold as folded
 from .folds import total
+from .lanes import lanes
 from .windows import Windows, each_axis, fitting, ordered, rank_of, three, turned
 
 __all__ = ["adaptive", "col2im", "everything", "im2col", "pool"]
@@ -32,24 +33,15 @@ def flat(
     own; arrays that are None are constants.
     """
     sizes = tuning.flat(call.vendor)
-    return spec.Launch(
+    changing = (name for name, value in numbers.items() if not isinstance(value, spec.Scalar))
+    return lanes(
         source,
-        {
-            **{name: value for name, value in arrays.items() if value is not None},
-            "n": size,
-            **numbers,
-        },
-        {
-            **{name: None for name, value in arrays.items() if value is None},
-            **constants,
-            "BLOCK": sizes.strided,
-        },
-        (spec.cdiv(size, sizes.strided), 1, 1),
+        size,
+        sizes.strided,
+        {**arrays, "n": size, **numbers},
+        constants,
         num_warps=sizes.num_warps,
-        loose=(
-            "n",
-            *(name for name, value in numbers.items() if not isinstance(value, spec.Scalar)),
-        ),
+        loose=("n", *changing),
     )
 
 

@@ -10,7 +10,7 @@ from xtarget import spec
 from .alongside import NOTHING
 from .windows import Windows, three
 
-__all__ = ["KINDS", "Operands", "Problem", "of_windows", "weight_strides"]
+__all__ = ["KINDS", "LOOSE", "Operands", "Problem", "of_windows", "weight_strides"]
 
 _Ints = tuple[int, ...]
 #: Of the tiles for a dtype.
@@ -90,6 +90,10 @@ class Problem(NamedTuple):
             "from_weight": self.from_weight,
             "from_out": self.from_out,
         }
+
+
+#: Those of `Problem.numbers` whose values are in no binary, of the kernels that read tiles by tap.
+LOOSE: Final = ("groups", "out_shape", "in_shape", "kernel", "along", "before", "dilation")
 
 
 class Operands(NamedTuple):

@@ -34,7 +34,7 @@ def bits_of(dtype: str) -> int:
 
 
 def key_constants(dtype: str, key: str, *, descending: bool) -> dict[str, Any]:
-    """What kernels have to know to make digits of the keys, of dtype `key`, of elements."""
+    """Return what kernels have to know to make digits of the keys, of dtype `key`, of elements."""
     bits = bits_of(dtype)
     narrow = dtype.startswith("uint") and bits < int(key.removeprefix("int"))
     return {

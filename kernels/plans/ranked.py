@@ -118,7 +118,7 @@ class _Ranked:
 
 
 def _side_by_side(call: spec.Call, x: spec.ArrayType, axes: tuple[int, ...]) -> Any:
-    """What `array_and_axis` gives, for a copy that has several axes as its last one."""
+    """Return what `array_and_axis` gives, for a copy that has several axes as its last one."""
     kept, own = without_axes(x.shape, axes), tuple(x.shape[axis] for axis in axes)
     steps = (*without_axes(x.strides, axes), *(x.strides[axis] for axis in axes))
     shape = (*kept, math.prod(own))

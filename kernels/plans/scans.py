@@ -11,6 +11,7 @@ from . import tuned, tuning
 from .alongside import NOTHING, NOTHING_BEFORE
 from .elementwise import compute_dtype, normal_axes
 from .folds import outputs
+from .lanes import parted
 from .layouts import collapse, without_axes
 
 __all__ = ["scan", "scan_arg"]
@@ -110,8 +111,7 @@ def _launch(
     constants: dict[str, Any],
     dtype: str,
 ) -> spec.Launch:
-    given = {name: value for name, value in addresses.items() if value is not None}
-    absent = {name: None for name, value in addresses.items() if value is None}
+    given, absent = parted(addresses)
     return spec.Launch(
         f"scans:{source}",
         {"x": spec.Input(0), **given, **line.numbers},

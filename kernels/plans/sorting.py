@@ -9,6 +9,7 @@ from xtarget import spec
 
 from . import digits, tuned, tuning, tuning_order
 from .folds import outputs
+from .lanes import lanes, parted
 from .layouts import collapse, without_axes
 from .movement import copy_launch
 from .narrowing import Lines, narrow
@@ -49,17 +50,7 @@ def lane_launch(
     block = sizes.block
     if walks and tuning.outer_products(call.vendor):
         block = min(block, spec.next_power_of_2(size))
-    return spec.Launch(
-        source,
-        {name: value for name, value in args.items() if value is not None},
-        {
-            **{name: None for name, value in args.items() if value is None},
-            **(constants or {}),
-            "BLOCK": block,
-        },
-        (spec.cdiv(size, block), 1, 1),
-        num_warps=sizes.num_warps,
-    )
+    return lanes(source, size, block, args, constants or {}, num_warps=sizes.num_warps)
 
 
 def flat(call: spec.Call, x: spec.ArrayType, source: spec.Argument, goal: spec.Temporary) -> Any:
@@ -176,12 +167,13 @@ class Sorting:
             "cx": self._cx if narrowed is None else 1,
             "co": self._co,
         }
+        given, absent = parted(args)
         self.launches.append(
             spec.Launch(
                 "sorting:rank",
-                {name: value for name, value in args.items() if value is not None},
+                given,
                 {
-                    **{name: None for name, value in args.items() if value is None},
+                    **absent,
                     "DESCENDING": self._descending and narrowed is None,
                     "K": spec.dtype_constant(key_dtype(self._x.dtype)),
                     "BLOCK_M": block_m,

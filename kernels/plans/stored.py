@@ -40,6 +40,30 @@ def own_arguments(call: spec.Call, places: Sequence[int]) -> tuple[list[Any], li
     return own, aligned
 
 
+def inner_call(
+    call: spec.Call,
+    base: spec.KernelSpec,
+    options: Mapping[str, Any],
+    own: Sequence[Any],
+    aligned: Sequence[bool],
+) -> spec.Call:
+    """The call of the kernel `base` within another one.
+
+    Args:
+        own: its arguments.
+        aligned: whether each of them is, and then whether its outputs are.
+    """
+    return replace(
+        call,
+        kernel=base.name,
+        args=tuple(own),
+        options=options,
+        out=None,
+        outs=(),
+        aligned=tuple(aligned) if call.aligned else (),
+    )
+
+
 def stored_through(
     steps: str,
     result: str,
@@ -60,15 +84,8 @@ def stored_through(
     def plan(call: spec.Call) -> spec.Plan:
         heads = len(places)
         own, aligned = own_arguments(call, places)
-        inner = replace(
-            call,
-            kernel=base.name,
-            args=tuple(own),
-            options=options,
-            out=None,
-            outs=(),
-            aligned=(*aligned, *call.aligned[len(call.args) :]) if call.aligned else (),
-        )
+        aligned += call.aligned[len(call.args) :]
+        inner = inner_call(call, base, options, own, aligned)
         first = base.plan(replace(inner, aligned=inner.aligned[: len(own)]))
         made = first.outputs[0]
         out = call.output(

@@ -15,7 +15,7 @@ from .layouts import collapse
 from .matrices import aligned
 from .movement import copy_launch
 from .phases import apart, divides
-from .problems import KINDS, Operands, Problem
+from .problems import KINDS, LOOSE, Operands, Problem
 
 __all__ = ["channels_inside", "tapped", "worth_parts", "worth_taps"]
 
@@ -170,9 +170,6 @@ def _launch(call: spec.Call, p: Problem, arrays: Operands) -> spec.Launch:
         num_stages=tile.num_stages,
         options=tuning.matmul_options(call.vendor),
         aligned_by=("rows", "channels"),
-        loose=(
-            "groups", "tap_count", "out_shape", "in_shape", "kernel", "along", "before",
-            "dilation", *(("positions",) if p.so[1] == 1 else ()),
-        ),
+        loose=("tap_count", *LOOSE, *(("positions",) if p.so[1] == 1 else ())),
         on_aligned=described,
-    )  # fmt: skip
+    )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from xtarget import spec
 
@@ -25,6 +26,7 @@ __all__ = [
     "windows",
 ]
 
+_Tile = TypeVar("_Tile")
 _TABLE = "kernels/plans/tuning.py"
 #: The least length of a tile of matrix units.
 _UNIT = 16
@@ -165,16 +167,17 @@ def scans(call: spec.Call, length: int, count: int) -> tuning.Scans:
 def _varied(
     call: spec.Call,
     table: str,
-    default: Any,
+    default: _Tile,
     factors: dict[str, tuple[float, ...]],
-    holds: Any,
+    holds: Callable[[_Tile], bool],
     words: dict[str, str],
     sizes: dict[str, int],
-) -> Any:
-    return choices.chosen(
+) -> _Tile:
+    found: _Tile = choices.chosen(
         call, table, default, lambda: choices.varied(default, factors, holds), words, sizes,
         source=_TABLES.get(table, _TABLE),
     )  # fmt: skip
+    return found
 
 
 #: Where the defaults are, of tables whose defaults are elsewhere.
@@ -213,8 +216,7 @@ def attention(
         return min(one.queries, one.keys) >= _UNIT and powers(one)
 
     words = {"dtype": operand, "keys": "some" if ranged else "all"}
-    found: attention_tiles.Tile = _varied(call, "attention", default, factors, holds, words, sizes)
-    return found
+    return _varied(call, "attention", default, factors, holds, words, sizes)
 
 
 def hopper_attention(
@@ -235,10 +237,7 @@ def hopper_attention(
         "queries": sizes["L"], "keys": sizes["S"], "heads": sizes["B"] * sizes["heads"]
     }  # fmt: skip
     factors: dict[str, tuple[float, ...]] = {"keys": (0.5,), "stages": (1.5,)}
-    found: attention_tiles.Hopper = _varied(
-        call, "attention of sm_90", default, factors, lambda one: True, words, lengths
-    )
-    return found
+    return _varied(call, "attention of sm_90", default, factors, lambda one: True, words, lengths)
 
 
 def outer_attention(
@@ -262,10 +261,7 @@ def outer_attention(
         return one.width >= _VECTOR and sums <= 2 * own <= 4 * sums and one.keys % one.width == 0
 
     words = {"dtype": computed}
-    found: attention_tiles.Outer = _varied(
-        call, "attention by outer products", default, factors, holds, words, lengths
-    )
-    return found
+    return _varied(call, "attention by outer products", default, factors, holds, words, lengths)
 
 
 def shifted(
@@ -285,10 +281,7 @@ def shifted(
         return min(one.positions, one.line) >= _VECTOR and sums <= 4 * own <= 8 * sums
 
     words = {"dtype": dtype}
-    found: tuning_windows.Shifted = _varied(
-        call, "convolution by outer products", default, factors, holds, words, sizes
-    )
-    return found
+    return _varied(call, "convolution by outer products", default, factors, holds, words, sizes)
 
 
 def windows(
@@ -309,8 +302,7 @@ def windows(
         return min(one.channels, one.positions, one.k) >= _UNIT and powers(one)
 
     words = {"kernel": function, "dtype": dtype}
-    found: tuning_windows.Tile = _varied(call, "convolution", default, factors, holds, words, sizes)
-    return found
+    return _varied(call, "convolution", default, factors, holds, words, sizes)
 
 
 def sorts(call: spec.Call, rows: int, n: int) -> tuning_order.Sorts:
@@ -335,5 +327,4 @@ def sorts(call: spec.Call, rows: int, n: int) -> tuning_order.Sorts:
     dtype = call.args[0].dtype if call.args else "none"  # of a random permutation
     words = {"kernel": call.kernel, "dtype": dtype}
     sizes = {"n": n, "rows": rows}
-    found: tuning_order.Sorts = _varied(call, "sort", default, factors, holds, words, sizes)
-    return found
+    return _varied(call, "sort", default, factors, holds, words, sizes)

@@ -11,7 +11,7 @@ from xtarget import spec
 from . import tuning, tuning_windows
 from .elementwise import compute_dtype
 from .layouts import collapse
-from .problems import KINDS, Problem
+from .problems import KINDS, LOOSE, Problem
 from .reduction import reduction_launch
 
 __all__ = ["by_weight"]
@@ -102,8 +102,5 @@ def _launch(
         num_stages=tile.num_stages,
         options=tuning.matmul_options(call.vendor),
         aligned_by=("rows", "channels"),
-        loose=(
-            "positions", "groups", "out_shape", "in_shape", "kernel", "along", "before",
-            "dilation", "chunk", "goal_shape",
-        ),
-    )  # fmt: skip
+        loose=("positions", *LOOSE, "chunk", "goal_shape"),
+    )

@@ -54,8 +54,8 @@ class Block:
 
 
 class Access(NamedTuple):
-    """What an instruction does at each address: it reads or writes so many bytes, which lie at a
-    multiple of `align`. `words`: a buffer reaches to the end of the word that its last byte is in.
+    """An instruction reads or writes so many bytes at each address, which lie at a multiple of
+    `align`. `words`: a buffer reaches to the end of the word that its last byte is in.
     """
 
     nbytes: int

@@ -1,4 +1,4 @@
-"""What a caller in C may give wrongly: one sentence each, and nothing is launched."""
+"""Wrong input of callers in C: one sentence each, and nothing is launched."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from core_calls import KINDS
 
 import xtarget
 from xtarget import NoDeviceError
@@ -128,3 +129,13 @@ def core(device: str) -> Iterator[Any]:
     launching.forget_calls()
     yield launching._native
     launching.forget_calls()
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest, device: str) -> str:
+    """The library of a call's arrays, one after the other, of those that the core reads."""
+    if request.param == "torch":
+        pytest.importorskip("torch", reason="torch is not installed here")
+    if request.param == "NumPy" and not xtarget.device(device).info.host_memory:
+        pytest.skip(f"{device} copies the host's arrays, which is Python's")
+    return str(request.param)

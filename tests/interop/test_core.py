@@ -6,12 +6,11 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from core_calls import check_while_forgotten, host, hot, of_kind
+from core_calls import KINDS, TWIN, check_while_forgotten, host, hot, of_kind
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,10 +18,6 @@ import xtarget
 from xtarget import ArgumentError
 from xtarget._devices import registry
 from xtarget._launch import native as launching_native
-from xtarget._launch import run as launching
-
-KINDS = ("NumPy", "torch", "xtarget")
-TWIN: Callable[..., Any] = launching._run_in_python
 
 
 @pytest.mark.parametrize("scalar", ["float16", "float32", "float64", "int8", "int64", "uint64"])

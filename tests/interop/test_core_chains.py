@@ -3,7 +3,7 @@ core makes them, and gives what Python gives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("triton")
 
+from core_calls import TWIN, made
 from threads import in_threads
 
 import xtarget
@@ -19,7 +20,6 @@ from xtarget._launch import run as launching
 from xtarget._launch.known import classes
 from xtarget._launch.passing import Chained
 
-TWIN: Callable[..., Any] = launching._run_in_python
 #: More than half of the lengths that `linear:panels` wants, so that there are two launches.
 SIDE = 48
 
@@ -33,10 +33,6 @@ def core(device: str) -> Iterator[Any]:
     launching.forget_calls()
     yield launching._native
     launching.forget_calls()
-
-
-def made(core: Any) -> int:
-    return int(core.statistics()[0])
 
 
 def chained() -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,32 +14,12 @@ pytest.importorskip("triton")
 import cpu_entries
 import triton
 import triton.language as tl
-from core_calls import check_while_forgotten
+from core_calls import KINDS, TWIN, check_while_forgotten, host, made, of_kind
 
 import xtarget
 from xtarget import ArgumentError
 from xtarget._launch import run as launching
 from xtarget.spec import cdiv
-
-KINDS = ("NumPy", "torch", "xtarget")
-TWIN: Callable[..., Any] = launching._run_in_python
-
-
-def of_kind(kind: str, values: np.ndarray[Any, Any], device: str) -> Any:
-    if kind == "torch":
-        torch = pytest.importorskip("torch")
-        made = torch.from_numpy(values.copy())
-        return made.to("cuda") if device.startswith("nvidia") else made
-    return xtarget.asarray(values, device=device) if kind == "xtarget" else values
-
-
-def host(array: Any) -> np.ndarray[Any, Any]:
-    return array.cpu().numpy() if hasattr(array, "cpu") else np.asarray(array)
-
-
-def made(core: Any) -> int:
-    """Calls that the core has made."""
-    return int(core.statistics()[0])
 
 
 def in_place(kind: str, device: str) -> bool:

@@ -4,7 +4,6 @@ between the launches. The CPU's functions stand for the driver's."""
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 pytest.importorskip("triton")
 
 import cpu_entries
+from core_calls import TWIN, made
 from cpu_entries import Entries
 
 import xtarget
@@ -21,7 +21,6 @@ from xtarget._launch import run as launching
 from xtarget._launch.call import BoundCall
 
 KINDS = ("torch", "xtarget")
-TWIN: Callable[..., Any] = launching._run_in_python
 
 
 @pytest.fixture
@@ -33,10 +32,6 @@ def of_kind(kind: str, values: np.ndarray[Any, Any]) -> Any:
     if kind == "torch":
         return pytest.importorskip("torch").from_numpy(values.copy())
     return xtarget.asarray(values, device="cpu")
-
-
-def made(core: Any) -> int:
-    return int(core.statistics()[0])
 
 
 #: On CPUs, sums of so many elements are one launch, and longer ones two.

@@ -3,7 +3,6 @@ makes their calls, and each call begins anew."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,23 +11,10 @@ import pytest
 pytest.importorskip("triton")
 
 import cpu_entries
-from core_calls import check_while_forgotten, host, hot, of_kind
+from core_calls import TWIN, check_while_forgotten, host, hot, of_kind
 from core_filled_kernels import ALIKE, BEGINNINGS, COUNT, EVENS, LATER, PAIR, SPLIT, begun
 
 import xtarget
-from xtarget._launch import run as launching
-
-TWIN: Callable[..., Any] = launching._run_in_python
-KINDS = ("NumPy", "torch", "xtarget")
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest, device: str) -> str:
-    if request.param == "torch":
-        pytest.importorskip("torch", reason="torch is not installed here")
-    if request.param == "NumPy" and not xtarget.device(device).info.host_memory:
-        pytest.skip(f"{device} copies the host's arrays, which is Python's")
-    return str(request.param)
 
 
 def ramp(count: int, dtype: Any = np.float32) -> Any:
@@ -37,6 +23,17 @@ def ramp(count: int, dtype: Any = np.float32) -> Any:
 
 def evens(x: Any, init: Any) -> Any:
     return np.where(np.arange(x.size) % 2 == 0, x, np.asarray(init).astype(x.dtype))
+
+
+def check_each_call(
+    core: Any, kernel: str, x: Any, out: Any, right: np.ndarray[Any, Any], device: str
+) -> None:
+    """The core makes the calls with `out` and without, and each gives `right`."""
+    assert hot(core, kernel, x, device=device) == 2
+    assert hot(core, kernel, x, out=out, device=device) == 2
+    for _ in range(3):
+        np.testing.assert_array_equal(host(xtarget.run(kernel, x, device=device)), right)
+        np.testing.assert_array_equal(host(xtarget.run(kernel, x, out=out, device=device)), right)
 
 
 @pytest.mark.parametrize("dtype", BEGINNINGS)
@@ -75,11 +72,7 @@ def test_sums_by_atomics_begin_at_zero_in_each_call(core: Any, device: str, kind
     right = np.bincount(values, minlength=8)
     x = of_kind(kind, values, device)
     out = of_kind(kind, np.full(8, 9, np.int32), device)
-    assert hot(core, COUNT, x, device=device) == 2
-    assert hot(core, COUNT, x, out=out, device=device) == 2
-    for _ in range(3):
-        np.testing.assert_array_equal(host(xtarget.run(COUNT, x, device=device)), right)
-        np.testing.assert_array_equal(host(xtarget.run(COUNT, x, out=out, device=device)), right)
+    check_each_call(core, COUNT, x, out, right, device)
 
 
 def test_each_of_several_results_begins_as_its_own(core: Any, device: str, kind: str) -> None:
@@ -101,11 +94,7 @@ def test_launches_with_a_workspace_that_begins_as_something(
     x = of_kind(kind, ramp(130), device)
     out = of_kind(kind, ramp(130), device)
     right = evens(ramp(130), 5) + 2
-    assert hot(core, SPLIT, x, device=device) == 2
-    assert hot(core, SPLIT, x, out=out, device=device) == 2
-    for _ in range(3):
-        np.testing.assert_array_equal(host(xtarget.run(SPLIT, x, device=device)), right)
-        np.testing.assert_array_equal(host(xtarget.run(SPLIT, x, out=out, device=device)), right)
+    check_each_call(core, SPLIT, x, out, right, device)
 
 
 def test_shapes_never_seen(core: Any, device: str, kind: str) -> None:
@@ -330,7 +319,7 @@ def test_a_fill_that_the_driver_refuses_leaves_the_call_to_python(
 def test_python_goes_on_with_a_second_launch_that_the_driver_refused(
     core: Any, entries: cpu_entries.Entries, sizes: list[int]
 ) -> None:
-    """What the first one has written in place is not written again."""
+    """The elements that the first one has written in place are not written again."""
     for n in (*sizes, *sizes):
         xtarget.run(LATER, *(of_kind("xtarget", ramp(n), "cpu") for _ in range(2)))
         xtarget.run(

@@ -147,7 +147,7 @@ def test_wrong_calls_say_what_is_wrong_as_those_of_run(core: Any, place: str) ->
 
 
 class Keeps:
-    """What an operator calls, which keeps the operator: a cycle."""
+    """The function of an operator, which keeps the operator: a cycle."""
 
     operator: Any = None
 

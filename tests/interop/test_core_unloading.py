@@ -14,6 +14,7 @@ pytest.importorskip("triton")
 pytest.importorskip("pyopencl", reason="the CPU's functions are called")
 
 import cpu_entries
+from core_calls import made
 from cpu_entries import Entries
 from threads import in_threads
 
@@ -40,10 +41,6 @@ def entries(core: Any, monkeypatch: pytest.MonkeyPatch) -> Entries:
     found = cpu_entries.in_place(monkeypatch)
     found.stays = False
     return found
-
-
-def made(core: Any) -> int:
-    return int(core.statistics()[0])
 
 
 def right(name: str, n: int) -> bool:

@@ -3,7 +3,6 @@ gives, and refuses what Python refuses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,25 +10,12 @@ import pytest
 
 pytest.importorskip("triton")
 
-from core_calls import check_while_forgotten, host, hot, of_kind
+from core_calls import TWIN, check_while_forgotten, host, hot, of_kind
 from core_update_kernels import BOTH, CHAIN, GROW, KEEP, SHIFT
 
 import xtarget
 from xtarget import ArgumentError
-from xtarget._launch import run as launching
 from xtarget._launch.overlap import Overlaps
-
-TWIN: Callable[..., Any] = launching._run_in_python
-KINDS = ("NumPy", "torch", "xtarget")
-
-
-@pytest.fixture(params=KINDS)
-def kind(request: pytest.FixtureRequest, device: str) -> str:
-    if request.param == "torch":
-        pytest.importorskip("torch", reason="torch is not installed here")
-    if request.param == "NumPy" and not xtarget.device(device).info.host_memory:
-        pytest.skip(f"{device} copies the host's arrays, which is Python's")
-    return str(request.param)
 
 
 def ramp(count: int) -> Any:

@@ -15,14 +15,19 @@ import triton.language as tl
 import xtarget
 from xtarget.spec import cdiv
 
+#: `n` elements in blocks.
+_BLOCKS: dict[str, Any] = {
+    "constants": {"BLOCK": 256},
+    "grid": lambda c: (cdiv(c.n, c.BLOCK),),
+}
+
 
 @xtarget.kernel(
     inputs=("x", "y"),
     outputs={"out": "x"},
     sizes={"n": lambda c: c.x.size},
-    constants={"BLOCK": 256},
-    grid=lambda c: (cdiv(c.n, c.BLOCK),),
     name="test.axpy",
+    **_BLOCKS,
 )
 @triton.jit
 def axpy(x, y, alpha, out, n, BLOCK: tl.constexpr):
@@ -35,9 +40,8 @@ def axpy(x, y, alpha, out, n, BLOCK: tl.constexpr):
     inputs=("out",),
     outputs={"y": "out"},
     sizes={"n": lambda c: c.out.size},
-    constants={"BLOCK": 256},
-    grid=lambda c: (cdiv(c.n, c.BLOCK),),
     name="test.own_word",
+    **_BLOCKS,
 )
 @triton.jit
 def own_word(out, y, n, BLOCK: tl.constexpr):
@@ -49,9 +53,8 @@ def own_word(out, y, n, BLOCK: tl.constexpr):
     inputs=("x",),
     outputs={"low": "x", "high": "x"},
     sizes={"n": lambda c: c.x.size},
-    constants={"BLOCK": 256},
-    grid=lambda c: (cdiv(c.n, c.BLOCK),),
     name="test.minmax",
+    **_BLOCKS,
 )
 @triton.jit
 def minmax(x, limit: tl.int32, low, high, n, BLOCK: tl.constexpr):

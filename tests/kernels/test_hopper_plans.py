@@ -1,4 +1,4 @@
-"""What calls on sm_90 are made of, where that differs from other GPUs, beside products."""
+"""The launches of calls on sm_90, where that differs from other GPUs, beside products."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What `xtarget tune` may try for attention, convolutions and sorting: it reaches the launches, and
-results are the same by each of them."""
+"""Variants that `xtarget tune` may try for attention, convolutions and sorting: they reach the
+launches, and results are the same by each of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CUDA's statuses are told as, by cuda.bindings and by cuda.core."""
+"""The errors for CUDA's statuses, by cuda.bindings and by cuda.core."""
 
 from __future__ import annotations
 

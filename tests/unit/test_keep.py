@@ -41,7 +41,7 @@ class _Stream:
 
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests have left is not asked about."""
+    """The queues have no objects that earlier tests left with events that are never reached."""
     monkeypatch.setattr(lifetimes, "_kept", {})
 
 

@@ -7,6 +7,8 @@ import hashlib
 import json
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,23 +23,35 @@ from xtarget._values.types import Artifact
 
 SM_90, CPU = Target("nvidia", "sm_90"), Target("cpu", "spirv64")
 Files = dict[str, bytes]
-
-
-def use_cache(folder: Path, monkeypatch: pytest.MonkeyPatch, *made: Artifact) -> None:
-    monkeypatch.setenv("XTARGET_CACHE_DIR", str(folder))
-    for artifact in made:
-        parts = [("target", str(artifact.target)), ("source", "s"), ("toolchain", "t")]
-        _cache.default_cache().put("add", _cache.key_of(parts), parts, artifact, seconds=1.0)
+Cli = Callable[..., tuple[int, str, str]]
+UseCache = Callable[..., None]
 
 
 @pytest.fixture
-def layout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Path:
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Runs a command here: its exit status, standard output and standard error."""
+    return partial(here, capsys)
+
+
+@pytest.fixture
+def use_cache(monkeypatch: pytest.MonkeyPatch) -> UseCache:
+    """Makes a folder the cache, with these artifacts in it."""
+
+    def use(folder: Path, *made: Artifact) -> None:
+        monkeypatch.setenv("XTARGET_CACHE_DIR", str(folder))
+        for artifact in made:
+            parts = [("target", str(artifact.target)), ("source", "s"), ("toolchain", "t")]
+            _cache.default_cache().put("add", _cache.key_of(parts), parts, artifact, seconds=1.0)
+
+    return use
+
+
+@pytest.fixture
+def layout(tmp_path: Path, use_cache: UseCache, cli: Cli) -> Path:
     """An image of a kernel for two targets."""
     made = [Artifact(target, "spirv", "add", b"code" * 9, 1, 16, 0, ()) for target in (SM_90, CPU)]
-    use_cache(tmp_path / "cache", monkeypatch, *made)
-    code, output, errors = here(capsys, "cache", "export", "--oci", str(tmp_path / "image"))
+    use_cache(tmp_path / "cache", *made)
+    code, output, errors = cli("cache", "export", "--oci", str(tmp_path / "image"))
     assert code == 0, errors
     assert "skopeo copy oci:" in output
     return tmp_path / "image"
@@ -71,19 +85,16 @@ def test_a_layout_has_a_layer_for_each_target_and_digests_that_hold(layout: Path
 
 
 def test_the_same_content_gives_the_same_bytes_and_goes_into_another_cache(
-    layout: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    layout: Path, tmp_path: Path, use_cache: UseCache, cli: Cli
 ) -> None:
-    use_cache(tmp_path / "other", monkeypatch)
-    assert here(capsys, "cache", "import", "--oci", str(layout), "--json")[1] == (
+    use_cache(tmp_path / "other")
+    assert cli("cache", "import", "--oci", str(layout), "--json")[1] == (
         '{"added": 2, "failed": 0}\n'
     )
     again = tmp_path / "again"
-    here(capsys, "cache", "export", "--oci", str(again))
+    cli("cache", "export", "--oci", str(again))
     assert content(again) == content(layout)
-    code, _, errors = here(capsys, "cache", "verify")
+    code, _, errors = cli("cache", "verify")
     assert code == 0, errors
 
 
@@ -108,28 +119,26 @@ def without_blobs(layout: Path) -> str:
 
 
 @pytest.mark.parametrize("damage", [damaged, cut, without_blobs])
-def test_a_damaged_layout_is_refused(
-    layout: Path, damage: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_damaged_layout_is_refused(layout: Path, damage: Any, cli: Cli) -> None:
     message = damage(layout)
-    code, _, errors = here(capsys, "cache", "import", "--oci", str(layout))
+    code, _, errors = cli("cache", "import", "--oci", str(layout))
     assert code == 1
     assert message in " ".join(errors.split())
 
 
 def test_a_folder_of_something_else_is_left_as_it_is(
-    layout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    layout: Path, tmp_path: Path, cli: Cli
 ) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("x")
-    code, _, errors = here(capsys, "cache", "export", "--oci", str(tmp_path / "mine"))
+    code, _, errors = cli("cache", "export", "--oci", str(tmp_path / "mine"))
     assert code == 1
     assert "not empty" in errors
     assert list(content(tmp_path / "mine")) == ["thesis.tex"]
 
 
 def test_check_loads_what_is_for_a_device_and_says_what_is_refused(
-    layout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    layout: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     info = SimpleNamespace(name="cpu:0", target=CPU, product="A CPU", driver_version="7")
     loaded: list[str] = []
@@ -143,28 +152,26 @@ def test_check_loads_what_is_for_a_device_and_says_what_is_refused(
     monkeypatch.setattr(images.registry, "probe_all", lambda: reports)
     monkeypatch.setattr(images.registry, "open_device", lambda name: SimpleNamespace(info=info))
     monkeypatch.setattr(images, "load", load)
-    code, output, _ = here(capsys, "cache", "check")
+    code, output, _ = cli("cache", "check")
     assert code == 0
     assert loaded == ["add cpu:spirv64"]
     assert "cpu:0 (A CPU, driver 7): 1 of 1 load" in output
     assert "No device here is for nvidia:sm_90." in output
     info.driver_version = "6"
-    code, output, _ = here(capsys, "cache", "check")
+    code, output, _ = cli("cache", "check")
     assert code == 1
     assert "add: the driver is too old." in output
     info.target = Target("amd", "gfx942")
-    code, output, _ = here(capsys, "cache", "check")
+    code, output, _ = cli("cache", "check")
     assert code == 1
     assert "no entry is for amd:gfx942" in output
 
 
 @pytest.mark.parametrize("command", ["export --oci new", "check", "lock"])
-def test_a_choice_of_nothing_says_what_there_is(
-    command: str, layout: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_choice_of_nothing_says_what_there_is(command: str, layout: Path, cli: Cli) -> None:
     words = command.split() if command == "lock" else ["cache", *command.split()]
     for chosen, near in (("--kernel ad", " (there is add)"), ("--target amd", "")):
-        code, _, errors = here(capsys, *words, *chosen.split())
+        code, _, errors = cli(*words, *chosen.split())
         assert code == 1
         said = f"the kernels for cpu:spirv64, nvidia:sm_90 in .*cache, {chosen} chooses none"
         assert re.search(said, " ".join(errors.split()))
@@ -172,100 +179,86 @@ def test_a_choice_of_nothing_says_what_there_is(
 
 
 def test_entries_that_are_damaged_are_neither_exported_nor_loaded(
-    layout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    layout: Path, tmp_path: Path, cli: Cli
 ) -> None:
     for file in (tmp_path / "cache").rglob("*.spirv"):
         file.write_bytes(file.read_bytes() + b"more")
     for words in (("export", "--oci", "new"), ("export", "--oci", "new", "--target", "cpu")):
-        code, _, errors = here(capsys, "cache", *words)
+        code, _, errors = cli("cache", *words)
         assert code == 1
         said = " ".join(errors.split())
         assert re.search("no chosen entry of .*cache is intact. `xtarget cache verify` says", said)
-    code, _, errors = here(capsys, "cache", "check", "--target", "cpu")
+    code, _, errors = cli("cache", "check", "--target", "cpu")
     assert code == 1
     assert "is intact" in errors
 
 
 def test_what_lies_in_another_cache_is_not_exported(
-    layout: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, use_cache: UseCache, cli: Cli
 ) -> None:
     monkeypatch.setenv("XTARGET_CACHE_PATH", str(tmp_path / "cache"))
-    use_cache(tmp_path / "empty", monkeypatch)
-    code, _, errors = here(capsys, "cache", "export", "--oci", "new")
+    use_cache(tmp_path / "empty")
+    code, _, errors = cli("cache", "export", "--oci", "new")
     assert code == 1
     assert "empty has no compiled kernels. Run the program" in " ".join(errors.split())
 
 
 @pytest.mark.parametrize("command", ["export --oci new", "check", "lock"])
 def test_a_cache_that_cannot_be_read_is_not_empty(
-    command: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    command: str, tmp_path: Path, use_cache: UseCache, cli: Cli
 ) -> None:
     (tmp_path / "file").write_text("no folder")
-    use_cache(tmp_path / "file", monkeypatch)
+    use_cache(tmp_path / "file")
     words = command.split() if command == "lock" else ["cache", *command.split()]
-    code, _, errors = here(capsys, *words)
+    code, _, errors = cli(*words)
     assert code == 1
     assert "cannot be looked at" in errors
 
 
 @pytest.mark.parametrize("tag", ["", "a b", "a:b", "-x", "x" * 129])
 def test_a_tag_that_no_registry_takes_is_refused(
-    tag: str, layout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tag: str, layout: Path, tmp_path: Path, cli: Cli
 ) -> None:
     words = ("--oci", str(tmp_path / "second"), f"--tag={tag}")
-    code, _, errors = here(capsys, "cache", "export", *words)
+    code, _, errors = cli("cache", "export", *words)
     assert code == 1
     assert "no tag of an image" in errors
     assert not (tmp_path / "second").exists()
 
 
-def test_an_image_is_not_written_into_a_file(
-    layout: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_image_is_not_written_into_a_file(layout: Path, tmp_path: Path, cli: Cli) -> None:
     (tmp_path / "thesis.tex").write_text("mine")
-    code, _, errors = here(capsys, "cache", "export", "--oci", str(tmp_path / "thesis.tex"))
+    code, _, errors = cli("cache", "export", "--oci", str(tmp_path / "thesis.tex"))
     assert code == 1
     assert "thesis.tex is a file" in errors
 
 
 def test_layers_are_packed_by_zstd_where_that_is_asked_for(
-    layout: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    layout: Path, tmp_path: Path, use_cache: UseCache, cli: Cli
 ) -> None:
     pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
     image = tmp_path / "small"
     words = ("--oci", str(image), "--compression", "zstd", "--json")
-    code, output, errors = here(capsys, "cache", "export", *words)
+    code, output, errors = cli("cache", "export", *words)
     assert code == 0, errors
     assert {one["content"] for one in json.loads(output)["layers"]} == {str(SM_90), str(CPU)}
     manifests = [d for d in content(image).values() if b"image.layer" in d]
     layers = json.loads(manifests[0])["layers"]
     assert all(one["mediaType"].endswith("layer.v1.tar+zstd") for one in layers)
-    use_cache(tmp_path / "other", monkeypatch)
-    assert here(capsys, "cache", "import", "--oci", str(image))[0] == 0
+    use_cache(tmp_path / "other")
+    assert cli("cache", "import", "--oci", str(image))[0] == 0
     assert len(list((tmp_path / "other").rglob("add-*.json"))) == 2
     # an image of gzip's layers stays as it was
     assert all(b"tar+zstd" not in data for data in content(layout).values())
 
 
 def test_without_zstd_its_install_line_is_said(
-    layout: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    layout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Cli
 ) -> None:
     for name in ("compression", "compression.zstd", "backports", "backports.zstd"):
         monkeypatch.setitem(sys.modules, name, None)
     words = ("cache", "export", "--oci", str(tmp_path / "small"), "--compression", "zstd")
-    code, _, errors = here(capsys, *words)
+    code, _, errors = cli(*words)
     assert code == 1
     assert "packing takes zstd" in errors
     assert 'pip install "xtarget[zstd]"' in errors

@@ -1,4 +1,4 @@
-"""What is known of this machine's processor."""
+"""Facts about this machine's processor."""
 
 from __future__ import annotations
 

@@ -41,15 +41,20 @@ _NAMED = {"bfloat16": 4, "float8_e4m3fn": 10, "float8_e5m2": 12}
 _MOST_DIMENSIONS = 64
 
 
+class _DLDevice(ctypes.Structure):
+    _fields_ = (("type", ctypes.c_int32), ("id", ctypes.c_int32))
+
+
+class _DLDataType(ctypes.Structure):
+    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
+
+
 class _DLTensor(ctypes.Structure):
     _fields_ = (
         ("data", ctypes.c_void_p),
-        ("device_type", ctypes.c_int32),
-        ("device_id", ctypes.c_int32),
+        ("device", _DLDevice),
         ("ndim", ctypes.c_int32),
-        ("code", ctypes.c_uint8),
-        ("bits", ctypes.c_uint8),
-        ("lanes", ctypes.c_uint16),
+        ("dtype", _DLDataType),
         ("shape", ctypes.POINTER(ctypes.c_int64)),
         ("strides", ctypes.POINTER(ctypes.c_int64)),
         ("byte_offset", ctypes.c_uint64),
@@ -141,8 +146,8 @@ def to_capsule(
         pointer = _api.PyCapsule_GetPointer(capsule, _VERSIONED_NAME)
         _Versioned.from_address(pointer).flags = flags
     tensor = _tensor(capsule)
-    tensor.device_type, tensor.device_id = device_of(vendor, ordinal)
-    tensor.code = _code(type.dtype)
+    tensor.device = device_of(vendor, ordinal)
+    tensor.dtype.code = _code(type.dtype)
     return capsule
 
 
@@ -191,23 +196,24 @@ def from_capsule(capsule: Any) -> Imported:
         ArgumentError: dtype, layout or device that kernels cannot use.
     """
     tensor = _tensor(capsule)
+    kind, device = tensor.dtype, tensor.device
     dtype = next(
         (
             d.name
             for d in DTYPES.values()
-            if d.itemsize * 8 == tensor.bits and tensor.lanes == 1 and tensor.code == _code(d.name)
+            if (kind.code, kind.bits, kind.lanes) == (_code(d.name), d.itemsize * 8, 1)
         ),
         None,
     )
     if dtype is None:
         raise ArgumentError(
-            f"a DLPack array of type code {tensor.code}, {tensor.bits} bits, is not supported; "
+            f"a DLPack array of type code {kind.code}, {kind.bits} bits, is not supported; "
             f"kernels take {', '.join(DTYPES)}."
         )
-    vendor = of_dlpack_type(tensor.device_type)
+    vendor = of_dlpack_type(device.type)
     if vendor is None:
         raise ArgumentError(
-            f"a DLPack array on device type {tensor.device_type} is not supported; xtarget uses "
+            f"a DLPack array on device type {device.type} is not supported; xtarget uses "
             f"memory of {', '.join(v for v in vendors() if traits(v).dlpack_device_type)}."
         )
     if not 0 <= tensor.ndim <= _MOST_DIMENSIONS:
@@ -219,7 +225,7 @@ def from_capsule(capsule: Any) -> Imported:
         strides = tuple(tensor.strides[i] for i in range(tensor.ndim))
     else:
         strides = contiguous_strides(shape)
-    place = None if tensor.device_type == HOST else f"{vendor}:{tensor.device_id}"
+    place = None if device.type == HOST else f"{vendor}:{device.id}"
     address = (tensor.data or 0) + tensor.byte_offset
     return Imported(capsule, address, ArrayType(dtype, shape, strides), place, _writable(capsule))
 

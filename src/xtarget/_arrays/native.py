@@ -53,7 +53,7 @@ def read_natively(core: Any, array: Any) -> None:
 
 
 def _descriptors(array: Any) -> tuple[Any, ...]:
-    """What CuPy's classes have for the attributes that the core reads; None: nothing."""
+    """Return what CuPy's classes have for the attributes that the core reads; None: nothing."""
     asked = [(array, name) for name in _CUPY] + [(array.data, name) for name in _CUPY_DATA]
     return tuple(
         next((vars(base)[name] for base in type(owner).__mro__ if name in vars(base)), None)

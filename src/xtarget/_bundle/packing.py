@@ -29,7 +29,7 @@ def kind_of(version: int) -> str:
 
 
 def packing(kind: str) -> str:
-    """What decides a section's bytes beside its content.
+    """Return what decides a section's bytes beside its content.
 
     Raises:
         XTargetError: zstd is not installed.

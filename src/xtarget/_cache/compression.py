@@ -47,7 +47,7 @@ def pack(data: bytes, kind: str) -> bytes:
 
 
 def unpack(data: bytes, most: int) -> bytes:
-    """What was packed by either.
+    """Return what was packed by either.
 
     Raises:
         ValueError: it unpacks to more than `most` bytes, or is damaged.

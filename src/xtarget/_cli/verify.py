@@ -30,7 +30,7 @@ __all__ = ["merge_reports", "print_rows", "told_of", "verify_kernels", "wanted_o
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is verified.
+    """The kernels, dtypes and devices to verify.
 
     Attributes:
         left_out: a sentence for each kernel that was named and cannot be verified. The others are,

@@ -73,20 +73,30 @@ def opened(given: Given) -> Iterator[Executor | None]:
             yield executor
 
 
-def _missing(name: str, extra: str, error: ImportError) -> XTargetError:
-    return XTargetError(
-        f"the executor {name} needs what is not installed here ({error}). Install it: "
-        f'pip install "xtarget[{extra}]".'
-    )
+@contextlib.contextmanager
+def _installed(name: str, also: type[Exception] = ImportError) -> Iterator[None]:
+    """Import the library of an executor within this.
+
+    Args:
+        also: what its import raises besides ImportError.
+
+    Raises:
+        XTargetError: it cannot be imported.
+    """
+    try:
+        yield
+    except (ImportError, also) as error:
+        raise XTargetError(
+            f"the executor {name} needs what is not installed here ({error}). Install it: "
+            f'pip install "xtarget[{name}]".'
+        ) from error
 
 
 @contextlib.contextmanager
 def _dask(address: str) -> Iterator[Executor]:
-    try:
+    with _installed("dask"):
         from distributed import Client
         from distributed.comm import get_address_host_port
-    except ImportError as error:
-        raise _missing("dask", "dask", error) from error
     try:
         # a client that is given no address at all tries for minutes, and fails once more at its end
         with contextlib.suppress(NotImplementedError):  # an address without host and port
@@ -131,10 +141,8 @@ def _check_dask_workers(client: Any) -> None:
 
 @contextlib.contextmanager
 def _ray(address: str) -> Iterator[Executor]:
-    try:
+    with _installed("ray"):
         import ray
-    except ImportError as error:
-        raise _missing("ray", "ray", error) from error
     mine = not ray.is_initialized()
     if mine:
         try:
@@ -197,11 +205,9 @@ class _OfCluster(Executor):
 
 @contextlib.contextmanager
 def _mpi(_: str) -> Iterator[Executor]:
-    try:
+    with _installed("mpi", also=RuntimeError):  # of that kind where there is no MPI library
         from mpi4py import MPI
         from mpi4py.futures import MPIPoolExecutor, _core
-    except (ImportError, RuntimeError) as error:  # the second: there is no MPI library
-        raise _missing("mpi", "mpi", ImportError(str(error))) from error
     # set by `python -m mpi4py.futures`, and told by nothing public: without it, every rank would
     # ask, and the executor would try to start further processes
     if getattr(_core, "SharedPool", None) is None or MPI.COMM_WORLD.Get_size() == 1:

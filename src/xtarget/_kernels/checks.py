@@ -117,7 +117,7 @@ def _wrong_flags(flags: Mapping[str, Any]) -> Iterator[str]:
 
 
 def wrong_options(options: Any) -> Iterable[str]:
-    """What is wrong with options of a compiler."""
+    """Return what is wrong with options of a compiler."""
     if not options:
         return ()
     from . import option_kinds  # a table that most kernels do not need
@@ -126,7 +126,7 @@ def wrong_options(options: Any) -> Iterable[str]:
 
 
 def wrong_numbers(num_warps: Any, num_stages: Any) -> Iterator[str]:
-    """What is wrong with the numbers of warps and of stages."""
+    """Yield a sentence for each wrong number: of warps, and of stages."""
     warps, stages = whole(num_warps), whole(num_stages)
     if warps is None or not 1 <= warps <= _MOST_WARPS or warps & (warps - 1):
         yield (

@@ -63,7 +63,7 @@ LEFT_OUT: Final = _LeftOut()
 
 
 def _common(spec: KernelSpec) -> tuple[str, ...]:
-    """What a call takes beside the kernel's own options."""
+    """Return what a call takes beside the kernel's own options."""
     return ("out", "device", "stream") if spec.results else ("device", "stream")
 
 

@@ -8,16 +8,12 @@ from .._values.errors import UnknownKernelError, shortened
 
 __all__ = ["Names", "prefix_free"]
 
-#: How users of other libraries write where a name is from, and how the library's names begin here.
+#: How the names of other libraries begin here, and how their users write it.
 _PREFIXES = {
-    "aten::": "torch.",
-    "aten.": "torch.",
-    "torch.": "torch.",
-    "np.": "np.",
-    "numpy.": "np.",
-    "tf.": "tf.",
-    "onnx::": "onnx::",
-    "ai.onnx.": "onnx::",
+    "torch.": ("aten::", "aten.", "torch."),
+    "np.": ("np.", "numpy."),
+    "tf.": ("tf.",),
+    "onnx::": ("onnx::", "ai.onnx."),
 }
 
 
@@ -28,8 +24,8 @@ def prefix_free(name: str) -> str:
 
 def _parts(name: str) -> tuple[str, str]:
     """How the names of the library begin that a name is of (empty: of none), and the rest."""
-    for prefix, own in _PREFIXES.items():
-        if name.startswith(prefix):
+    for own, written in _PREFIXES.items():
+        for prefix in filter(name.startswith, written):
             rest = name.removeprefix(prefix)
             short = rest.partition(".")[0] if prefix.startswith("aten") else rest.rpartition(".")[2]
             return own, short

@@ -50,7 +50,7 @@ class _Described(ArrayArgument):
 
 
 def base_of(given: Any) -> Any:
-    """What a descriptor has for its base: an array is wrapped, all else stays as it is.
+    """Return what a descriptor has for its base: an array is wrapped, all else stays as it is.
 
     Raises:
         ArgumentError: another back end than this one launches.

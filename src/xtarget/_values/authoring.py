@@ -158,7 +158,7 @@ class StrideRule:
 if TYPE_CHECKING:
 
     class _Arrays(type):
-        """What a word in brackets is where it is a value; `__class_getitem__` makes it a type."""
+        """The type of a word in brackets as a value; `__class_getitem__` makes it a type."""
 
         def __getitem__(cls, items: Any) -> ArrayRule: ...
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
 
     def value_class(cls: type | None = None, /, **options: bool) -> Any:
-        """What `dataclasses.dataclass` makes of a class; of a frozen one with slots, sooner."""
+        """Make a class a dataclass as `dataclasses` does; a frozen one with slots sooner."""
         if cls is None:
             return lambda cls: value_class(cls, **options)
         own = dict(vars(cls))
@@ -216,7 +216,7 @@ def _of_a_frozen(itself: list[Any], names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _values_of(fields: _Fields) -> Callable[[Any], tuple[Any, ...]]:
-    """What gives the values of these fields as a tuple."""
+    """Return what gives the values of these fields as a tuple."""
     names = [field.name for field in fields]
     if len(names) > 1:
         return attrgetter(*names)

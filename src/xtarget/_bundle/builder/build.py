@@ -328,8 +328,8 @@ def _make(
 def _compiled(
     jobs: Sequence[Job], first: Mapping[Target, routes.Way], compile_jobs: _Compile
 ) -> Iterator[tuple[int, Compiled | CompileError]]:
-    """What came of jobs: by Triton in other processes, by the other routes, which take
-    milliseconds, in this one."""
+    """Compile jobs: by Triton in other processes, by the other routes, which take milliseconds, in
+    this one. Yields the index of each with its result."""
     by_triton = [index for index, job in enumerate(jobs) if first[job.target].is_triton]
     for place, result in compile_jobs([jobs[index] for index in by_triton]):
         yield by_triton[place], result

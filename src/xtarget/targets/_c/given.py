@@ -1,4 +1,4 @@
-"""What a request gives to a kernel that is translated: values for its parameters and constants."""
+"""Values of a request for the parameters and constants of a kernel that is translated."""
 
 from __future__ import annotations
 

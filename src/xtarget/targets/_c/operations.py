@@ -17,7 +17,7 @@ _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 
 
 class Operations(ABC):
-    """What a kernel's text does, one operation after the other.
+    """The operations of a kernel's text, one after the other.
 
     Attributes:
         reads, writes: parameters whose memory is read or written, with the first line that does.

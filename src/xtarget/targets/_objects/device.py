@@ -50,7 +50,7 @@ class DeviceBase(Opened, ABC, Generic[StreamT]):
         """Wait on the host for all work."""
 
     def _idle_stream(self) -> Any:
-        """What the driver has of a lent stream that is closed; None: there is none."""
+        """Return what the driver has of a lent stream that is closed; None: there is none."""
         try:
             return self.idle_streams.pop()
         except IndexError:  # not asked first: another thread may take the last one

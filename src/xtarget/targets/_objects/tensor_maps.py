@@ -20,7 +20,7 @@ _DTYPES: Final = {8: 10, 9: 8, 10: 9}
 
 @dataclass(frozen=True, slots=True)
 class TensorMap:
-    """What does not depend on the array.
+    """The part of a tensor map that does not depend on the array.
 
     Attributes:
         dtype: the driver's number of it.
@@ -52,7 +52,7 @@ def map_type(found: Mapping[str, Any]) -> str:
 
 @cache
 def map_of(type_: str) -> TensorMap | None:
-    """What a parameter's type says; None: it is no tensor map.
+    """Return what a parameter's type says; None: it is no tensor map.
 
     Raises:
         ValueError: it says nothing that a map can be.

@@ -114,7 +114,7 @@ class ElementEvaluator(Evaluator):
 def _recorded(
     name: str, dtypes: tuple[DType, ...], native: Callable[[str, DType], bool]
 ) -> Recorded:
-    """What a function of `composed.tl` does, which is found once for all kernels."""
+    """Return what a function of `composed.tl` does, which is found once for all kernels."""
     evaluator = ElementEvaluator(native)
     emit = evaluator.emit
     values = [emit.add("input", t, t, parameter=str(n)) for n, t in enumerate(dtypes)]

@@ -1,4 +1,4 @@
-"""Which requests are kernels that do one thing for each element, and what that is."""
+"""Requests of kernels that do one thing for each element, and what that thing is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a function of the kernel library says, whatever its comments and its place are."""
+"""The meaning of a function of the kernel library, whatever its comments and its place are."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _collect(function: Function, seen: dict[str, str]) -> None:
 
 @lru_cache(maxsize=64)
 def _said(node: ast.FunctionDef) -> tuple[str, tuple[str, ...]]:
-    """What a function says, and the names in it. A file's nodes are parsed once."""
+    """Return what a function says, and the names in it. A file's nodes are parsed once."""
     body = node.body[1:] if ast.get_docstring(node) is not None else node.body
     text = "\n".join([ast.unparse(node.args), *map(ast.unparse, body)])
     names = dict.fromkeys(n.id for n in ast.walk(node) if isinstance(n, ast.Name))

@@ -22,14 +22,14 @@ _Kind = tuple[str, DType, DType, str, tuple[_Known | None, ...]]
 
 
 def kind_of(step: Step) -> _Kind:
-    """What steps have in common whose texts differ in names of values only."""
+    """Return what steps have in common whose texts differ in names of values only."""
     known = tuple([None if o.number >= 0 else (o.dtype, repr(o.constant)) for o in step.operands])
     return step.name, step.dtype, step.result.dtype, step.parameter, known
 
 
 @lru_cache(maxsize=4096)
 def pattern(write: Callable[[Step], _T], kind: _Kind) -> _T:
-    """What `write` makes of a step of a kind."""
+    """Return what `write` makes of a step of a kind."""
     name, dtype, result, parameter, known = kind
     operands = tuple(
         Operand("", dtype, number=place) if one is None else _number(*one)

@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """What a route makes of a kernel before it knows the arch and the sizes.
+    """A kernel as a route prepares it before it knows the arch and the sizes.
 
     Attributes:
         holes: where values are put into `data`, by name: offset and bytes.

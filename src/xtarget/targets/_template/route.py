@@ -24,7 +24,7 @@ SHARED = ("targets/_template/*.py", "targets/_c/*.py")
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What is put into a body's holes.
+    """The values for a body's holes.
 
     Attributes:
         threads: of a block.
@@ -71,11 +71,11 @@ class TemplateRoute(ABC):
 
     @abstractmethod
     def _body(self, kernel: Elementwise, entry: str) -> Body:
-        """What the kernel itself decides; nothing of it depends on `kernel.each`."""
+        """Return what the kernel itself decides; nothing of it depends on `kernel.each`."""
 
     @abstractmethod
     def _binary(self, body: Body, given: Given) -> bytes:
-        """What an artifact holds."""
+        """Return what an artifact holds."""
 
     @abstractmethod
     def _stage(self, kernel: Elementwise, given: Given, binary: bytes) -> str:
@@ -96,7 +96,7 @@ class TemplateRoute(ABC):
         return prepared.key_of(self._identity, request)
 
     def kernel(self, request: CompileRequest) -> Elementwise | str:
-        """What a request's kernel does; why templates do not serve it, as a sentence."""
+        """Return what a request's kernel does; why templates do not serve it, as a sentence."""
         return elementwise.made(request, self._has)
 
     def anew(self, request: CompileRequest) -> tuple[Body, int] | str:

@@ -1,4 +1,4 @@
-"""What a kernel does for one element, as steps that templates have an instruction for."""
+"""A kernel's work on one element, as steps that templates have an instruction for."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Step(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What a function does with values that are not known, to be done with others.
+    """The steps of a function with unknown values, to be repeated with known ones.
 
     Attributes:
         inputs: how many values it takes; they are numbered first.
@@ -361,7 +361,7 @@ def _nearest(number: float, packed: str) -> float:
 
 
 def in_memory(dtype: DType) -> DType:
-    """What an element is in memory: the bits of half types, a byte of bool."""
+    """Return what an element is in memory: the bits of half types, a byte of bool."""
     if dtype.narrow or dtype.is_bool():
         return dtype_of("uint16" if dtype.narrow else "uint8")
     return dtype

@@ -326,7 +326,7 @@ def _with_layouts(signature: Mapping[str, TypeText]) -> dict[str, TypeText]:
 
 
 def _source_class(fn: Any) -> Any:
-    """What Triton compiles: a kernel in its own language, or one in Gluon."""
+    """Return what Triton compiles: a kernel in its own language, or one in Gluon."""
     if _is_gluon(fn):
         from triton.experimental.gluon._runtime import GluonASTSource
 

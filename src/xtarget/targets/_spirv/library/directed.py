@@ -89,6 +89,14 @@ def _of_parts(name: str, result: str, body: str) -> str:
     return function(name, result, "double %a", _PARTS, body)
 
 
+def _signed(size: str, bits: str) -> str:
+    """Return the double whose bits without the sign are `size`, with the sign of `bits`."""
+    return f"""%sign = and i64 {bits}, {_SIGN}
+        %signed = or i64 {size}, %sign
+        %r = bitcast i64 %signed to double
+        ret double %r"""
+
+
 def _exponent(name: str, _way: str) -> str:
     """The power of two of a number; -1075 of 0."""
     return _of_parts(
@@ -112,10 +120,7 @@ def _significand(name: str, _way: str) -> str:
         %with = or i64 %fraction, {_ONE}
         %zero = icmp eq i64 %m, 0
         %size = select i1 %zero, i64 0, i64 %with
-        %sign = and i64 %b, {_SIGN}
-        %bits = or i64 %size, %sign
-        %r = bitcast i64 %bits to double
-        ret double %r""",
+        {_signed("%size", "%b")}""",
     )
 
 
@@ -166,10 +171,7 @@ def _finish(name: str, way: str) -> str:
         %value = select i1 %low, i64 %subnormal, i64 %upper
         %nothing = icmp eq i64 %size, 0
         %result = select i1 %nothing, i64 0, i64 %value
-        %sign = and i64 %bits, {_SIGN}
-        %all = or i64 %result, %sign
-        %r = bitcast i64 %all to double
-        ret double %r""",
+        {_signed("%result", "%bits")}""",
     )
 
 
