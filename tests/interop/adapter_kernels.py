@@ -119,7 +119,7 @@ def int8_matmul(
         k = start + tl.arange(0, BK)
         left = tl.load(x + m[:, None] * K + k[None, :], (m < M)[:, None] & (k < K)[None, :], 0)
         right = tl.load(w + n[None, :] * K + k[:, None], (n < N)[None, :] & (k < K)[:, None], 0)
-        total = tl.dot(left, right, total)
+        total = tl.dot(left, right, total, out_dtype=tl.int32)  # which Triton 3.6 wants said
     result = total.to(tl.float32) * tl.load(x_scale + m, m < M, 0)[:, None]
     if w_scale is not None:
         result *= tl.load(w_scale + n, n < N, 0)[None, :]
