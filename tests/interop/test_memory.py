@@ -63,6 +63,19 @@ def test_temporaries_are_given_back(counted: str) -> None:
     assert in_use(counted) == before
 
 
+def test_temporaries_of_host_arrays_put_no_mark_into_the_queue(
+    ran_on_cpu: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One hands the launches over to the run time's threads, 0.7 ms on a busy machine."""
+    x = np.arange(5000, 0, -1, np.int32)
+    before = xtarget.run("sort", x, device="cpu:0")
+    stream = xtarget.device("cpu:0").default_stream
+    mark, marks = type(stream)._mark, []
+    monkeypatch.setattr(type(stream), "_mark", lambda *args: marks.append(1) or mark(*args))
+    np.testing.assert_array_equal(xtarget.run("sort", x, device="cpu:0"), before)
+    assert not marks
+
+
 def test_loaded_kernels_are_counted(counted: str) -> None:
     a = xtarget.asarray(np.ones(64, np.float32), device=counted)
     xtarget.run("add", a, a)

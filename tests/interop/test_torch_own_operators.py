@@ -50,7 +50,7 @@ def normalised(x: InOut["floating", "ROWS", "N"], row: Stride["x", 0], peaks: Ou
 
 @pytest.fixture(scope="module", autouse=True)
 def _operators() -> None:
-    for function in (gated, normalised):
+    for function in (gated, normalised, blocks):
         xt.register(function)
 
 
@@ -60,6 +60,14 @@ def test_an_optional_tensor_may_stand_among_others(place: str) -> None:
     torch.testing.assert_close(out, 2 * x + y)
     torch.testing.assert_close(sums[0], out.sum())
     torch.testing.assert_close(OPS.own_gated(x, gate, y, 0.5)[0], (x / 2 + y) * gate)
+
+
+def test_none_for_a_tensor_that_is_not_optional_is_said(place: str) -> None:
+    x = torch.ones(3, device=place)
+    with pytest.raises(ArgumentError, match="own_blocks: x is None"):
+        OPS.own_blocks(None)
+    with pytest.raises(ArgumentError, match="own_gated: y is None"):
+        OPS.own_gated(x, x, None, 1.0)
 
 
 def test_a_flag_that_is_a_dtype_is_torchs(place: str) -> None:
@@ -91,6 +99,53 @@ def test_in_a_compiled_program(place: str) -> None:
         x = torch.rand(n, device=place)
         for got, want in zip(compiled(x, x), program(x, x), strict=True):
             torch.testing.assert_close(got, want)
+
+
+@xtarget.kernel(name="own_blocks", grid="cdiv(N, BLOCK)", constants={"BLOCK": 16}, complete=True)
+@triton.jit
+def blocks(x: In["T", "N"], sums: Out["T", "cdiv(N, BLOCK)"], twice: Out["T", "2 * N"], N,
+           BLOCK: tl.constexpr):  # fmt: skip
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    v = tl.load(x + i, i < N, 0)
+    tl.store(sums + tl.program_id(0), tl.sum(v, 0))
+    tl.store(twice + i, v, i < N)
+    tl.store(twice + N + i, v, i < N)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x: OPS.own_gated(x, None, x, 2.0),
+        lambda x: OPS.own_gated(x, x + 1, x, 2.0),
+        lambda x: OPS.own_normalised(x.reshape(-1, 4).clone()),
+        lambda x: OPS.own_blocks(x),
+    ],
+)
+def test_a_compiled_program_serves_all_lengths(call: Any, place: str) -> None:
+    programs = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        programs.append(graph)
+        return graph.forward
+
+    compiled = torch.compile(call, fullgraph=True, dynamic=True, backend=backend)
+    for n in (40, 80, 120, 8):
+        x = torch.rand(n, device=place)
+        torch.testing.assert_close(compiled(x), call(x))
+    assert len(programs) == 1
+
+
+def test_an_exported_program_has_dynamic_lengths(place: str) -> None:
+    class Program(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return OPS.own_gated(x, None, x, 2.0)
+
+    sizes = {0: torch.export.Dim("n", min=2, max=1000)}
+    exported = torch.export.export(
+        Program(), (torch.rand(40, device=place),), dynamic_shapes=(sizes,)
+    )
+    x = torch.rand(77, device=place)
+    torch.testing.assert_close(exported.module()(x), Program()(x))
 
 
 # ------------------------------------------------------------------------------ names taken twice

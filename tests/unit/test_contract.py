@@ -39,7 +39,7 @@ OTHERS = {
     "_launch/used_classes.py": {"dtype", "strerror"},
     "_compile/apart.py": {"apart", "asked", "executor"},  # of a thread's own storage
     "_launch/triton_hooks.py": {  # of Triton's module of settings
-        *("calls", "launch_enter_hook", "launch_exit_hook", "runtime"),
+        *("calls", "launch_enter_hook", "launch_exit_hook", "launch_metadata", "numel", "runtime"),
     },
     "_launch/trace.py": {"raw"},  # of an opened object: None once it is closed
     "_devices/streams.py": {"device", "index"},  # torch's streams know their device

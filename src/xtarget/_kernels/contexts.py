@@ -17,7 +17,7 @@ from .._system.signals import raised_by_handler
 from .._values.authoring import dtype_named
 from .._values.errors import ArgumentError, XTargetError, shortened
 from .._values.sizes import cdiv, next_power_of_2
-from .._values.symbols import SymInt
+from .._values.symbolic_integers import symbolic_types
 from .._values.types import DTYPES, Constant
 from ..spec import ArrayType
 
@@ -147,7 +147,7 @@ class Questions:
             raise self.wrong(part, answer, "it has to be a pair: (shape, dtype)")
         shape, dtype = answer
         lengths = _integers(shape)
-        if lengths is None or min(lengths, default=0) < 0:
+        if lengths is None or any(length < 0 for length in lengths):  # compares no two
             raise self.wrong(part, answer, "its shape has to be of whole numbers ≥ 0")
         name = dtype_of(dtype)
         if name is None:
@@ -204,8 +204,9 @@ class Questions:
 
 
 def integer(value: Any) -> int | None:
-    """A whole number of Python or NumPy, also one that is written as a float; else None."""
-    if type(value) is SymInt:
+    """A whole number of Python or NumPy, also one that is written as a float, or a tracer's; else
+    None."""
+    if type(value) in symbolic_types:
         return cast(int, value)
     try:
         return operator.index(value)

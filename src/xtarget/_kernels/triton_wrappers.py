@@ -181,6 +181,10 @@ class Tensor:
     def element_size(self) -> int:
         return self.itemsize
 
+    @property
+    def nbytes(self) -> int:
+        return self.numel() * self.itemsize
+
     def is_contiguous(self) -> bool:
         return self._layout.contiguous
 

@@ -369,9 +369,18 @@ class BoundCall:
                 values += places
                 self.clearing.fill(places, self._pieces, stream)
             self.launch_from(0, values, stream)
+            self.done_with(room, stream)
         finally:
             if room is not None:
                 room.close()
+
+    def done_with(self, room: Buffer | LibraryMemory | None, stream: Stream) -> None:
+        """Wait for launches on host memory, which the call does anyway, and give their memory back:
+        a mark in the queue for it would hand them over to other threads."""
+        give_back = getattr(room, "give_back", None)  # GivesBack, quicker than by isinstance
+        if give_back is not None and self.synchronous and self.device.info.host_memory:
+            stream.synchronize()
+            give_back()
 
     def launch_from(self, first: int, values: Sequence[Value], stream: Stream) -> None:
         """Start the launches from one on.

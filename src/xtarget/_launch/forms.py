@@ -50,7 +50,9 @@ class LoadedLaunch:
         function = self.loaded
         prepared = function.prepare(LaunchConfig(grid), values)
         if not self.halves:
-            return BoundLaunch(prepared, self.order, scratch, function, grid, values)
+            return BoundLaunch(
+                prepared, self.order, scratch, function, grid, values, (), self.request
+            )
         halves = [(place, NEAREST[dtype]) for place, dtype in self.halves]
 
         def launch(given: Sequence[Value], stream: Stream) -> None:
@@ -59,7 +61,9 @@ class LoadedLaunch:
                 own[place] = nearest(own[place])
             prepared(own, stream)
 
-        return BoundLaunch(launch, self.order, scratch, function, grid, values, self.halves)
+        return BoundLaunch(
+            launch, self.order, scratch, function, grid, values, self.halves, self.request
+        )
 
 
 @value_class(frozen=True, slots=True)

@@ -19,7 +19,7 @@ class Hook:
     """Two functions that are called until `remove`; also for a `with` statement.
 
     Attributes:
-        stays: it is not the user's, whose `hooks.clear` leaves it.
+        stays: it is not the user's, whose `hooks.clear` leaves it, and it wants the arguments.
     """
 
     wants_times = wants_places = False
@@ -28,7 +28,7 @@ class Hook:
         self, enter: _Function | None, exit: _Function | None, *, stays: bool = False
     ) -> None:
         self._enter, self._exit = enter, exit
-        self.stays = stays
+        self.stays = self.wants_launched = stays
         self._told = False
 
     def remove(self) -> None:

@@ -16,11 +16,13 @@ from .._arrays import view_of
 from .._devices import streams
 from .._system.locks import Lock
 from .._values.errors import shortened
+from ..spec import ArrayType
 from ..targets.base import Stream, Value
 from . import device_times, lookup, prepared
 from . import run as _run
 from .arguments import deferred_among, placed, take
 from .call import BoundCall
+from .launched import Launched
 from .lookup import Found
 from .outs import Outs
 from .records import CallRecord, Observer, Record, is_quiet, quietly
@@ -170,7 +172,7 @@ def _told(
         kernel, text, call.device.info.name, start, thread=threading.get_native_id()
     )
     try:
-        watched = _watched(call, record, observers)
+        watched = _watched(found, record, observers)
         return watched.run(found.args, list(found.values), found.out, on)
     finally:
         record.seconds = time.perf_counter() - start
@@ -210,22 +212,40 @@ def _layout(value: Any) -> str:
 # --------------------------------------------------------------------------------------- launches
 
 
-def _watched(call: BoundCall, record: CallRecord, observers: tuple[Observer, ...]) -> BoundCall:
+class _Watched(BoundCall):
+    """A call that knows its arrays: the arguments, and the results that are given or made."""
+
+    arrays: list[Any]
+
+    def new_output(self, type_: ArrayType, args: Sequence[Any]) -> Any:
+        array = super().new_output(type_, args)
+        self.arrays.append(array)
+        return array
+
+
+def _watched(found: Found, record: CallRecord, observers: tuple[Observer, ...]) -> BoundCall:
     """The same call, whose launches are told."""
-    other = call.copy()
+    call, other = found.call, object.__new__(_Watched)
+    arrays = list(found.arrays)
+    other.__dict__ = {**call.__dict__, "arrays": arrays}
     other._launches = tuple(
-        replace(launch, prepared=_telling(launch, call, record, observers))
+        replace(launch, prepared=_telling(launch, call, record, observers, arrays))
         for launch in call._launches
     )
     return other
 
 
 def _telling(
-    launch: BoundLaunch, call: BoundCall, record: CallRecord, observers: tuple[Observer, ...]
+    launch: BoundLaunch,
+    call: BoundCall,
+    record: CallRecord,
+    observers: tuple[Observer, ...],
+    arrays: Sequence[Any],
 ) -> Callable[[Sequence[Value], Stream], None]:
     info, function = call.device.info, launch.function
     timed = any(observer.wants_times for observer in observers)
     placed = any(observer.wants_places for observer in observers)
+    asked = any(observer.wants_launched for observer in observers)
 
     def launched(values: Sequence[Value], stream: Stream) -> None:
         own = Record(
@@ -238,6 +258,7 @@ def _telling(
             block=(0, 0, 0) if function is None else function.artifact.block,
             stream=stream,
             thread=record.thread,
+            launched=Launched(launch, (*arrays, *call._temporaries)) if asked else None,
         )
         with quietly():
             for observer in observers:

@@ -215,6 +215,7 @@ class SizedChain:
             places = [room.address + at for at in offsets]
             call.clearing.fill(places, numbers, stream)
             self.rest(0, numbers, [*values, *places], stream)
+            call.done_with(room, stream)
         finally:
             room.close()
 

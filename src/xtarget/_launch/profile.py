@@ -51,7 +51,7 @@ class Profile:
         steps: how often kernels were bound, compiled and loaded, and the seconds of it.
     """
 
-    wants_times, wants_places = True, False
+    wants_times, wants_places, wants_launched = True, False, False
 
     def __init__(self) -> None:
         self._rows: dict[tuple[str, str, str], ProfileRow] = {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..targets.base import Stream
+from .launched import Launched
 
 __all__ = ["CallRecord", "Observer", "Record", "is_quiet", "quietly"]
 
@@ -52,6 +53,7 @@ class Record:
         error: what it has raised; None before it, and where it went well.
         device_start: when the kernel began, in seconds of `time.perf_counter`; None: not known.
         device_seconds: how long it ran; None: not known.
+        launched: the function and what it is given, where an observer wants it.
     """
 
     kernel: str
@@ -68,6 +70,7 @@ class Record:
     error: BaseException | None = None
     device_start: float | None = None
     device_seconds: float | None = None
+    launched: Launched | None = field(default=None, repr=False)
 
 
 class Observer(Protocol):
@@ -81,6 +84,11 @@ class Observer(Protocol):
     @property
     def wants_places(self) -> bool:
         """In the host's time, for the launches on the device."""
+        ...
+
+    @property
+    def wants_launched(self) -> bool:
+        """`Record.launched`."""
         ...
 
     def entered(self, launch: Record) -> None:

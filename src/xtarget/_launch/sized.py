@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from .._values.types import CompileRequest
 from .._values.value_classes import value_class
 from ..spec import ArrayType
 from ..targets.base import Function, PreparedLaunch, Stream, Value
@@ -24,6 +25,7 @@ class BoundLaunch:
         values: of its parameters, None where they are dynamic; None alone where `prepared` does
             more than to launch them.
         halves: places in `order` of numbers that `prepared` rounds first, and to what.
+        request: what `function` was made of; None where `values` is.
     """
 
     prepared: PreparedLaunch
@@ -33,6 +35,7 @@ class BoundLaunch:
     grid: tuple[int, int, int] = (0, 0, 0)
     values: Sequence[Value | None] | None = None
     halves: tuple[tuple[int, str], ...] = ()
+    request: CompileRequest | None = None
 
 
 @value_class(frozen=True, slots=True)

@@ -38,6 +38,7 @@ class Trace:
     """
 
     wants_times = wants_places = True
+    wants_launched = False
 
     def __init__(self, path: Path) -> None:
         self._file: TraceFile | None = TraceFile(path)

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import sys
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from .._arrays import view_of
+from .._kernels import libraries
+from .._kernels.triton_wrappers import Tensor
 from .._system.locks import Lock
+from ..spec import ArrayType
 
 if TYPE_CHECKING:
+    from .._values.types import CompileRequest
     from .hooks import Hook
+    from .launched import Launched
     from .records import Record
 
 __all__ = ["follow"]
@@ -55,7 +62,44 @@ def _enter(launch: Record) -> None:
 
     said = LazyDict({"name": launch.entry, "function": None, "stream": launch.stream.handle})
     _here.__dict__.setdefault("open", []).append((launch, said))
+    told = launch.launched
+    request = None if told is None else told.launch.request
+    if told is not None and request is not None:
+        library = request.source.library  # no function of our own has metadata
+        if library is None or library[0] != str(libraries.own_folder()):
+            asked = getattr(request.source.load(), "launch_metadata", None)
+            if asked is not None:
+                said.add(asked, (launch.grid, _metadata(request, told), _arguments(told)))
     _call(_chains()[0], said)
+
+
+def _arguments(told: Launched) -> dict[str, Any]:
+    import triton
+
+    from ..targets._triton.compile import constant_of  # is seldom needed
+
+    given = {name: constant_of(value, triton) for name, value in told.arguments().items()}
+    for name in told.arrays():
+        if not hasattr(given[name], "numel"):  # torch's, as such functions expect
+            layout = given[name]
+            layout = layout if isinstance(layout, ArrayType) else view_of(layout).type
+            given[name] = Tensor(layout)
+    return given
+
+
+def _metadata(request: CompileRequest, told: Launched) -> SimpleNamespace:
+    """What programs ask of Triton's own metadata of a compiled kernel."""
+    assert told.launch.function is not None
+    artifact = told.launch.function.artifact
+    known = {
+        "name": artifact.entry,
+        "num_warps": artifact.num_warps,
+        "num_ctas": artifact.cluster,
+        "num_stages": request.num_stages,
+        "shared": artifact.shared_bytes,
+        "warp_size": artifact.warp_size,
+    }
+    return SimpleNamespace(**{**dict(request.options), **known})
 
 
 def _leave(launch: Record) -> None:

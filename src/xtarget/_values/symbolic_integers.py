@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
-__all__ = ["COMPUTE", "SymInt", "is_number", "peek"]
+__all__ = ["COMPUTE", "SymInt", "is_number", "peek", "symbolic_types"]
 
 COMPUTE: dict[str, Callable[..., int]] = {
     "add": lambda a, b: a + b,
@@ -182,3 +182,7 @@ for _how in ("floordiv", "mod"):
     _both_ways(_how, COMPUTE[_how], guarded="nonzero")
 for _how in ("lshift", "rshift"):
     _both_ways(_how, COMPUTE[_how], guarded="positive")
+
+
+#: Types of integers that a trace keeps as they are: ours, and torch's with `xtarget.torch`.
+symbolic_types: set[type] = {SymInt}

@@ -26,6 +26,7 @@ __all__ = [
     "CompilesAtLoad",
     "CountsMemory",
     "Fills",
+    "GivesBack",
     "Graph",
     "GridLaunch",
     "HasRoutes",
@@ -140,6 +141,15 @@ class TrimsMemory(Protocol):
 
     def trim_memory(self) -> None:
         """Give the system what is kept for later allocations and nobody uses."""
+        ...
+
+
+@runtime_checkable
+class GivesBack(Protocol):
+    """A buffer whose memory can be given back without looking at any stream."""
+
+    def give_back(self) -> None:
+        """Close it: all work that used it is done."""
         ...
 
 

@@ -19,12 +19,14 @@ from .._kernels.interfaces import INPUT_DTYPES
 from .._kernels.libraries import RegisteredKernel
 from .._launch.arguments import argument_types, check_arguments
 from .._values.errors import ArgumentError, XTargetError
+from .._values.symbolic_integers import symbolic_types
 from ..spec import ArrayType, Call, KernelSpec, Plan, contiguous_strides
 from .schemas import arguments, dtype_name, torch_dtype
 
 __all__ = ["fake_results", "result_count"]
 
 _RULES = NumpyRules()
+symbolic_types.add(torch.SymInt)
 
 
 class _Known(BaseException):

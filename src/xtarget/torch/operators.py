@@ -16,6 +16,7 @@ from .._launch.objects import Kernel
 from .._launch.objects import get as kernel_of
 from .._launch.run import run
 from .._values.errors import ArgumentError
+from ..spec import KernelSpec
 from .cache_tag import tag_caches
 from .fakes import fake_results, result_count
 from .gradients import add_gradient
@@ -173,7 +174,7 @@ def _implementation(kernel: RegisteredKernel, results: int) -> Callable[..., Any
 
     def implementation(*args: Any, **options: Any) -> Any:
         if args and args[-1] is None:
-            args = _present(args)
+            args = _present(spec, args)
         if options:
             return run(name, *args, **arguments(spec, options))
         return run(name, *args)
@@ -189,15 +190,15 @@ def _implementation(kernel: RegisteredKernel, results: int) -> Callable[..., Any
     return lambda *args, **options: (implementation(*args, **options), None)[1]
 
 
-def _present(args: tuple[Any, ...]) -> tuple[Any, ...]:
+def _present(spec: KernelSpec, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Without the optional arrays at the end that were not given."""
-    while args and args[-1] is None:
+    while args and args[-1] is None and spec.inputs[len(args) - 1].endswith("?"):
         args = args[:-1]
     return args
 
 
 def _fake(kernel: RegisteredKernel, results: int, *args: Any, **options: Any) -> Any:
-    found = fake_results(kernel, results, _present(args), options)
+    found = fake_results(kernel, results, _present(kernel.spec, args), options)
     if len(found) != results:
         raise ArgumentError(
             f"{kernel.spec.name} gives {len(found)} tensors here and was registered with "

@@ -174,6 +174,10 @@ class QueueBuffer(BufferBase):
         if release is not None:
             self._retired.add(release)
 
+    def give_back(self) -> None:
+        """Close it: all work that used it is done."""
+        super().close()
+
     def _dropped(self) -> None:
         release = self._taken()
         if release is not None:

@@ -37,7 +37,7 @@ from .importing import import_triton
 if TYPE_CHECKING:
     from .accesses import Access
 
-__all__ = ["Compiled", "compile_with_triton", "make_artifact"]
+__all__ = ["Compiled", "compile_with_triton", "constant_of", "make_artifact"]
 
 _DESCRIPTOR = "tensordesc<"
 _TEXT_STAGES = ("ttir", "ttgir", "llir", "ptx", "amdgcn", "spvll")
@@ -91,11 +91,12 @@ def _path(name: str, arg_names: Sequence[str]) -> tuple[int, ...]:
     return (arg_names.index(head), *(int(r) for r in rest))
 
 
-def _constant(value: Any, triton: Any) -> Any:
+def constant_of(value: Any, triton: Any) -> Any:
+    """A constant as Triton's functions take it: dtypes are those of `triton.language`."""
     if isinstance(value, DtypeConstant):
         return getattr(triton.language, {"bool": "int1", **FLOAT8}.get(value.name, value.name))
     if isinstance(value, tuple):
-        return tuple(_constant(v, triton) for v in value)
+        return tuple(constant_of(v, triton) for v in value)
     return value
 
 
@@ -187,7 +188,7 @@ def compile_with_triton(
     source = _source_class(fn)(
         fn,
         _with_layouts(signature) if _is_gluon(fn) else signature,
-        constexprs={name: _constant(value, triton) for name, value in request.constants},
+        constexprs={name: constant_of(value, triton) for name, value in request.constants},
         attrs={_path(name, fn.arg_names): [["tt.divisibility", 16]] for name in request.aligned},
     )
     chosen = {
