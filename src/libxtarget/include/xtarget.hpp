@@ -259,6 +259,7 @@ class Kernel {
       made.emplace_back(told[i].shape, told[i].shape + told[i].ndim);
     return made;
   }
+  xtarget_kernel *raw() const noexcept { return raw_.get(); }
 
  private:
   std::shared_ptr<xtarget_kernel> raw_;
