@@ -24,6 +24,7 @@ __all__ = [
     "NEWER",
     "NOT_IN_BUNDLE",
     "NOT_TRUSTED",
+    "NO_DRIVER",
     "NO_SERVER",
     "OPENCL",
     "SANITIZERS",
@@ -38,7 +39,15 @@ __all__ = [
 ]
 
 CUDA, HIP, LEVEL_ZERO, OPENCL = 1, 2, 3, 4
-BAD_ARGUMENT, BAD_BUNDLE, NEWER, NOT_TRUSTED, NOT_IN_BUNDLE, NO_SERVER = 1, 2, 3, 4, 5, 9
+BAD_ARGUMENT, BAD_BUNDLE, NEWER, NOT_TRUSTED, NOT_IN_BUNDLE, NO_DRIVER, NO_SERVER = (
+    1,
+    2,
+    3,
+    4,
+    5,
+    6,
+    9,
+)
 _CODES = {name: code for code, name in enumerate(DTYPES)}
 
 

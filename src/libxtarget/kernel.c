@@ -246,7 +246,9 @@ static xtarget_kernel *kernel_new(xtarget_bundle *bundle, xtarget_device *device
   kernel->server = copied(bundle->server, &whole);
   kernel->seconds = bundle->seconds;
   pthread_mutex_unlock(&bundle->lock);
-  if (!whole || pthread_mutex_init(&kernel->asking, NULL)) {
+  int asks = whole && !pthread_mutex_init(&kernel->asking, NULL);
+  if (!asks || pthread_mutex_init(&kernel->keeping, NULL)) {
+    if (asks) pthread_mutex_destroy(&kernel->asking);
     drop_texts(kernel);
     free(kernel);
     return NULL;
@@ -263,6 +265,7 @@ void xtarget_kernel_release(xtarget_kernel *kernel) {
   xtarget_device_close(kernel->device);
   xtarget_bundle_close(kernel->bundle);
   pthread_mutex_destroy(&kernel->asking);
+  pthread_mutex_destroy(&kernel->keeping);
   drop_texts(kernel);
   free(kernel);
 }

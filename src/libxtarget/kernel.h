@@ -13,8 +13,15 @@ struct xt_offer {
   struct xt_offer *next;
 };
 
-enum { XT_MOST_KNOWN = 16 };
+/* Calls that were served before (`known.h`): sets of as many as four, found by a hash. */
+enum { XT_KNOWN_SETS = 128, XT_KNOWN_WAYS = 4 };
 struct xt_known;
+struct xt_known_set {
+  atomic_uint readers;
+  atomic_uint missed; /* calls that were not in it when all places were taken */
+  _Atomic(struct xt_known *) calls[XT_KNOWN_WAYS];
+  struct xt_known *replaced; /* is freed when nobody reads */
+};
 
 struct xtarget_kernel {
   xtarget_bundle *bundle;
@@ -27,7 +34,8 @@ struct xtarget_kernel {
   char *server, *trust;
   double seconds;
   pthread_mutex_t asking;
-  _Atomic(struct xt_known *) known[XT_MOST_KNOWN]; /* `known.h`; from the first on */
+  pthread_mutex_t keeping; /* who writes into the sets */
+  struct xt_known_set known[XT_KNOWN_SETS];
 };
 
 /* A call's arguments and outputs, looked at. */

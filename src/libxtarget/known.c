@@ -5,12 +5,16 @@
  * that they are there, aligned, and that no array lies in another's memory. A call with anything to
  * refuse is not served here, so every message is that of the first time.
  *
- * Calls are kept until the kernel is released, and never changed, so that threads need no lock to
- * read them; a kernel that has as many as fit keeps no more.
+ * Calls are found by a hash of their lengths, in sets of a few, of which a newer one takes the place
+ * of an older one. They are never changed, and a set counts who reads it, so that threads need no
+ * lock: a call that was replaced is freed when nobody does.
  */
 #include "known.h"
 
 enum { MOST_TENSORS = 8, MOST_DIMENSIONS = 6, MOST_PARAMETERS = 40 };
+/* Of so many calls that find all places of their set taken, one takes a place: what comes again and
+ * again is kept, and of more calls than there is room for not each one pays for it. */
+enum { REPLACING = 4 };
 
 struct tensor {
   uint64_t kind, place; /* dtype and dimensions; device */
@@ -99,27 +103,61 @@ static int serves(const struct xt_known *known, const xtarget_argument *argument
   return 1;
 }
 
-int xt_known_call(const xtarget_kernel *kernel, void *stream, const xtarget_argument *arguments,
+/* Where a call is kept, by what its tensors are; NULL: it is none of those that are. Lengths that
+ * follow each other give numbers that do not. */
+static struct xt_known_set *set_of(xtarget_kernel *kernel, const xtarget_argument *arguments,
+                                   size_t argument_count, const xtarget_tensor *outputs,
+                                   size_t output_count) {
+  uint64_t hash = 0, odd = 0x9E3779B97F4A7C15u;
+  for (size_t i = 0; i < argument_count + output_count; i++) {
+    const xtarget_tensor *tensor =
+        i < argument_count ? &arguments[i].tensor : &outputs[i - argument_count];
+    if (i < argument_count && arguments[i].kind == XTARGET_ABSENT) continue;
+    if (i < argument_count && arguments[i].kind != XTARGET_TENSOR)
+      return NULL; /* a number is another each time */
+    if (tensor->ndim < 0 || tensor->ndim > MOST_DIMENSIONS || (tensor->ndim && !tensor->shape))
+      return NULL;
+    hash += (both(tensor->dtype, tensor->ndim) + !((uintptr_t)tensor->data % 16)) * odd;
+    for (int axis = 0; axis < tensor->ndim; axis++)
+      hash += (uint64_t)tensor->shape[axis] * (odd += 0x6A09E667F3BCC908u);
+    odd += 0x6A09E667F3BCC908u;
+  }
+  hash = (hash ^ hash >> 32) * 0xD6E8FEB86659FD93u;
+  return &kernel->known[(hash >> 32) % XT_KNOWN_SETS];
+}
+
+int xt_known_call(xtarget_kernel *kernel, void *stream, const xtarget_argument *arguments,
                   size_t argument_count, const xtarget_tensor *outputs, size_t output_count,
                   int *status) {
   uint64_t addresses[MOST_TENSORS], bits[MOST_PARAMETERS];
   if (argument_count + output_count > MOST_TENSORS || (argument_count && !arguments) ||
       (output_count && !outputs))
     return 0;
-  for (size_t n = 0; n < XT_MOST_KNOWN; n++) {
-    const struct xt_known *known = atomic_load_explicit(&kernel->known[n], memory_order_acquire);
-    if (!known) return 0;
-    if (known->argument_count != argument_count || known->output_count != output_count ||
+  struct xt_known_set *set =
+      set_of(kernel, arguments, argument_count, outputs, output_count);
+  if (!set) return 0;
+  const struct xt_binary *binary = NULL;
+  void *loaded = NULL;
+  unsigned grid[3];
+  atomic_fetch_add(&set->readers, 1);
+  for (size_t n = 0; n < XT_KNOWN_WAYS; n++) {
+    const struct xt_known *known = atomic_load(&set->calls[n]);
+    if (!known || known->argument_count != argument_count || known->output_count != output_count ||
         !serves(known, arguments, outputs, addresses))
       continue;
     for (unsigned i = 0; i < known->parameter_count; i++)
       bits[i] = known->parameters[i].tensor < 0 ? known->parameters[i].bits
                                                 : addresses[known->parameters[i].tensor];
-    xtarget_device *device = kernel->device;
-    *status = device->driver->start(device, known->loaded, known->binary, known->grid, bits, stream);
-    return 1;
+    memcpy(grid, known->grid, sizeof grid);
+    loaded = known->loaded;
+    binary = known->binary;
+    break;
   }
-  return 0;
+  atomic_fetch_sub(&set->readers, 1);
+  if (!binary) return 0;
+  xtarget_device *device = kernel->device;
+  *status = device->driver->start(device, loaded, binary, grid, bits, stream);
+  return 1;
 }
 
 static void add_pairs(struct xt_known *known, const struct xt_given *given,
@@ -173,32 +211,70 @@ static int fill_known(struct xt_known *known, const xtarget_argument *arguments,
   return 1;
 }
 
+static int is_full(const struct xt_known_set *set) {
+  for (size_t n = 0; n < XT_KNOWN_WAYS; n++)
+    if (!atomic_load(&set->calls[n])) return 0;
+  return 1;
+}
+
+/* Put a call into its set, unless another thread was quicker; gives what is to be freed. */
+static struct xt_known *put(struct xt_known_set *set, struct xt_known *made,
+                            const xtarget_argument *arguments, const xtarget_tensor *outputs) {
+  uint64_t addresses[MOST_TENSORS];
+  size_t place = XT_KNOWN_WAYS;
+  if (set->replaced) { /* nobody who reads the set now has seen it, if nobody does */
+    if (atomic_load(&set->readers)) return made;
+    free(set->replaced);
+    set->replaced = NULL;
+  }
+  for (size_t n = XT_KNOWN_WAYS; n-- > 0;) {
+    const struct xt_known *known = atomic_load(&set->calls[n]);
+    if (!known) place = n;
+    else if (known->argument_count == made->argument_count &&
+             known->output_count == made->output_count &&
+             serves(known, arguments, outputs, addresses))
+      return made;
+  }
+  if (place == XT_KNOWN_WAYS)
+    place = atomic_load(&set->missed) / REPLACING % XT_KNOWN_WAYS;
+  struct xt_known *before = atomic_exchange(&set->calls[place], made);
+  if (!before || !atomic_load(&set->readers)) return before;
+  set->replaced = before;
+  return NULL;
+}
+
 void xt_known_keep(xtarget_kernel *kernel, const xtarget_argument *arguments,
                    const xtarget_tensor *outputs, const struct xt_given *given,
                    const struct xt_record *record, const struct xt_form *form,
                    const struct xt_launched *launched) {
-  size_t place = 0;
   if (!launched->binary || launched->binary->parameter_count > MOST_PARAMETERS ||
       form->launch_count != 1 || form->temporary_count || given->count != form->argument_count ||
       given->count + given->output_count > MOST_TENSORS)
     return;
   for (unsigned i = 0; i < form->output_count; i++)
     if (form->outputs[i].fill_size) return;
-  while (place < XT_MOST_KNOWN && atomic_load(&kernel->known[place])) place++;
-  if (place == XT_MOST_KNOWN) return;
-  struct xt_known *made = calloc(1, sizeof *made), *none = NULL;
+  struct xt_known_set *set =
+      set_of(kernel, arguments, given->count, outputs, given->output_count);
+  if (!set || (is_full(set) && atomic_fetch_add(&set->missed, 1) % REPLACING)) return;
+  struct xt_known *made = calloc(1, sizeof *made);
   if (!made) return;
   made->argument_count = given->count;
   made->output_count = given->output_count;
   made->binary = launched->binary;
   made->loaded = launched->loaded;
   memcpy(made->grid, launched->grid, sizeof made->grid);
-  int whole = fill_known(made, arguments, outputs, given, launched);
-  if (whole) add_pairs(made, given, record, form);
-  /* another thread may have taken the place: then that one's call is kept, and this is not */
-  if (!whole || !atomic_compare_exchange_strong(&kernel->known[place], &none, made)) free(made);
+  if (fill_known(made, arguments, outputs, given, launched)) {
+    add_pairs(made, given, record, form);
+    pthread_mutex_lock(&kernel->keeping);
+    made = put(set, made, arguments, outputs);
+    pthread_mutex_unlock(&kernel->keeping);
+  }
+  free(made);
 }
 
 void xt_known_drop(xtarget_kernel *kernel) {
-  for (size_t n = 0; n < XT_MOST_KNOWN; n++) free(atomic_load(&kernel->known[n]));
+  for (size_t n = 0; n < XT_KNOWN_SETS; n++) {
+    free(kernel->known[n].replaced);
+    for (size_t way = 0; way < XT_KNOWN_WAYS; way++) free(atomic_load(&kernel->known[n].calls[way]));
+  }
 }

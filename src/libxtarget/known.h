@@ -6,7 +6,7 @@
 
 /* Launch a call as one before it was that differs from it in the addresses only. Gives 0 where none
  * is known, or where something is to be said: the call is then looked at as a new one. */
-int xt_known_call(const xtarget_kernel *kernel, void *stream, const xtarget_argument *arguments,
+int xt_known_call(xtarget_kernel *kernel, void *stream, const xtarget_argument *arguments,
                   size_t argument_count, const xtarget_tensor *outputs, size_t output_count,
                   int *status);
 /* Remember a call that was served by one launch. */

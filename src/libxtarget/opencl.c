@@ -50,7 +50,7 @@ static const struct xt_symbol symbols[] = {OPENCL(SYMBOL)};
 /* OpenCL 3.0 API, "cl.h". */
 enum {
   DEVICE_TYPE = 0x1000, MAX_COMPUTE_UNITS = 0x1002, DEVICE_NAME = 0x102B, SVM_CAPABILITIES = 0x1053,
-  TYPE_CPU = 2, TYPE_GPU = 4, QUEUE_CONTEXT = 0x1090, QUEUE_DEVICE = 0x1091,
+  IL_VERSION = 0x105B, TYPE_CPU = 2, TYPE_GPU = 4, QUEUE_CONTEXT = 0x1090, QUEUE_DEVICE = 0x1091,
   QUEUE_PROPERTIES = 0x1093, OUT_OF_ORDER = 1, BUILD_LOG = 0x1183, READ_WRITE = 1
 };
 
@@ -78,12 +78,18 @@ static int failed(int32_t status, const char *what) {
 static int describe(xtarget_device *device) {
   uint32_t units = 0;
   uint64_t type = 0, memory = 0;
+  char languages[256] = "";
   cl.device_info(device->native, DEVICE_NAME, sizeof device->name - 1, device->name, NULL);
   int32_t status =
       cl.device_info(device->native, MAX_COMPUTE_UNITS, sizeof units, &units, NULL);
   if (!status) status = cl.device_info(device->native, DEVICE_TYPE, sizeof type, &type, NULL);
   if (!status) cl.device_info(device->native, SVM_CAPABILITIES, sizeof memory, &memory, NULL);
   if (status) return failed(status, "asking an OpenCL device for what it is");
+  cl.device_info(device->native, IL_VERSION, sizeof languages - 1, languages, NULL);
+  if (!strstr(languages, "SPIR-V"))
+    return xt_fail(XTARGET_NO_DRIVER, "%s takes no SPIR-V, which bundles have for it (the PoCL of PyPI and of "
+                   "Debian 12 is built without). Install Intel's run time (pip install "
+                   "intel-opencl-rt), or choose another device.", device->name);
   if (!memory)
     return xt_fail(XTARGET_NO_DRIVER, "%s has no shared virtual memory, which launches need. Choose "
                    "another device.", device->name);

@@ -18,6 +18,7 @@ import pytest
 from libxtarget import (
     BAD_BUNDLE,
     NEWER,
+    NO_DRIVER,
     NOT_IN_BUNDLE,
     NOT_TRUSTED,
     ROOT,
@@ -27,6 +28,7 @@ from libxtarget import (
     Kernel,
     Library,
     compiled,
+    environment,
     needs_compiler_and_opencl,
     sanitized,
     tensor,
@@ -218,6 +220,50 @@ except Failed as error:
     )
     assert done.stdout.startswith(f"{BAD_BUNDLE} the bundle {by_zstd} is packed by zstd"), done
     assert "Install libzstd 1.4 or later (Debian: libzstd1)" in done.stdout
+
+
+#: The OpenCL loader, whose devices take no SPIR-V.
+NO_SPIRV = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stddef.h>
+int clGetDeviceInfo(void *device, unsigned what, size_t room, void *value, size_t *size) {
+  static int (*there)(void *, unsigned, size_t, void *, size_t *);
+  if (!there) *(void **)&there = dlsym(RTLD_NEXT, "clGetDeviceInfo");
+  if (what != 0x105B) return there(device, what, room, value, size);
+  if (room) *(char *)value = 0;
+  return 0;
+}
+"""
+
+
+def test_a_device_without_spirv_is_named(shared: Path, tmp_path: Path) -> None:
+    """In a process of its own: a library is looked for once."""
+    found = environment()
+    (tmp_path / "loader.c").write_text(NO_SPIRV)
+    loader = tmp_path / "loader.so"
+    words = ["gcc", "-shared", "-fPIC", str(tmp_path / "loader.c"), "-o", str(loader)]
+    real = ("-Wl,--no-as-needed", found["XT_OPENCL_LIBRARY"])
+    subprocess.run([*words, *real], check=True, timeout=60)
+    code = """
+import sys
+from libxtarget import Device, Failed, Library
+try:
+    Device(Library(sys.argv[1]))
+except Failed as error:
+    print(error.status, error)
+"""
+    named = {**found, "XT_OPENCL_LIBRARY": str(loader), "PYTHONPATH": str(HERE.parent)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(shared)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **named},
+    )
+    assert done.stdout.startswith(f"{NO_DRIVER} "), done
+    assert "takes no SPIR-V, which bundles have for it" in done.stdout
+    assert "pip install intel-opencl-rt" in done.stdout
 
 
 def test_a_bundle_may_be_replaced_while_it_is_open(

@@ -63,6 +63,21 @@ def test_random_calls_in_any_order(library: Library, device: Device, path: Path,
     library.close(bundle)
 
 
+def test_more_calls_than_a_kernel_remembers(library: Library, device: Device, path: Path) -> None:
+    bundle = library.open(path)
+    relu = Kernel(device, bundle, "relu", "float32")
+    x = at(0, 3000)
+    for round_ in range(2):
+        for length in (*range(1, 1500), *range(1499, 1400, -1), 7, 7):
+            out = np.full(length + 1, 9, "float32")
+            relu.launch((x[round_ : round_ + length],), (out[:length],))
+            device.synchronize()
+            assert out[length] == 9
+            np.testing.assert_array_equal(out[:length], np.maximum(x[round_ : round_ + length], 0))
+    relu.release()
+    library.close(bundle)
+
+
 def test_what_a_call_before_was_right_with_is_refused_where_it_is_wrong(
     library: Library, device: Device, path: Path
 ) -> None:

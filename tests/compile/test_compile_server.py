@@ -31,7 +31,7 @@ from xtarget._compile import limited, served, units
 from xtarget._compile.keys import key_parts
 from xtarget._compile.workers import COMPILE_CHILD
 from xtarget._devices import registry
-from xtarget._executors import asking
+from xtarget._executors import asking, posting
 from xtarget._executors.posting import HEADER, PROTOCOL
 from xtarget._kernels import libraries
 from xtarget._launch import planning
@@ -145,8 +145,15 @@ def test_many_clients_over_tls_one_compilation_signed(
         url = server.shown.replace("127.0.0.1", "localhost").replace("[::1]", "localhost")
         monkeypatch.setenv("XTARGET_COMPILE_SERVER", url)
         monkeypatch.setenv("XTARGET_COMPILE_TOKEN", str(token))
-        assert "certificate" in str(asked())  # the system knows nothing of this one
+        # the system knows nothing of this one
+        assert "a certificate that is not believed here: self-signed certificate" in str(asked())
         monkeypatch.setenv("XTARGET_COMPILE_CA", str(cert))
+        wrong = tmp_path / "wrong"
+        wrong.write_text("0123456789abcdef\n")
+        for unread in (0, 8 << 20):  # bytes that the server has no reason to read
+            there = posting.Server(url, wrong, cert, 60.0)
+            with pytest.raises(posting.AwayError, match=r"\(401\): the token is wrong"):
+                posting.post(there, bytes(unread))
         before = cache_stats().compiles
         made = list(clients.map(lambda _: asked(), range(6)))
         assert all(isinstance(one, Artifact) and one.binary == made[0].binary for one in made)
@@ -267,7 +274,10 @@ LIES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "no frame": (lambda unit: http_answer(b"\xff" * 100), "does not answer|ended in the middle"),
     "half an answer": (lambda unit: _answer(unit, *_entry("relu"))[:-9], "ended in the middle"),
     "nothing": (lambda unit: b"", r"(says nothing for|no answer after) 0\.5 s"),
-    "too much": (lambda unit: http_answer(b"\0\0\0\1" * (17 << 20)), "no answer|does not answer"),
+    "too much": (
+        lambda unit: http_answer(b"\0\0\0\1" * (17 << 20)),
+        "no answer|does not answer|says nothing",
+    ),
     "a status of failure": (
         lambda unit: http_answer(b"the disk is full\n").replace(b"200 OK", b"500 Oh"),
         r"refuses \(500\): the disk is full$",

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -197,6 +198,40 @@ def test_a_knob_that_is_set_in_python_counts_as_its_variable(
         monkeypatch.delenv("PTXAS_OPTIONS")
         triton.knobs.runtime.debug = not triton.knobs.runtime.debug
         assert settings() != before
+    assert settings() == before
+
+
+def test_what_a_compilation_sets_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread asks meanwhile, whether the user has set anything or nothing."""
+    import triton
+
+    for value in (None, "-O1"):
+        if value is not None:
+            monkeypatch.setenv("PTXAS_OPTIONS", value)
+        before = settings()
+        with toolchain.settings_of_a_compilation(), triton.knobs.runtime.scope():
+            triton.knobs.runtime.debug = not triton.knobs.runtime.debug
+            assert settings() == before
+        assert settings() == before
+
+
+def test_a_compilation_that_begins_while_it_is_looked_is_not_seen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import triton
+
+    before, looked = settings(), toolchain._settings
+    with ExitStack() as stack:
+
+        def begins() -> list[str]:
+            monkeypatch.setattr(toolchain, "_settings", looked)
+            stack.enter_context(toolchain.settings_of_a_compilation())
+            stack.enter_context(triton.knobs.runtime.scope())
+            triton.knobs.runtime.debug = not triton.knobs.runtime.debug
+            return looked()
+
+        monkeypatch.setattr(toolchain, "_settings", begins)
+        assert settings() == before
     assert settings() == before
 
 

@@ -90,6 +90,15 @@ def test_parts_that_lie_on_the_devices_stay_there() -> None:
     np.testing.assert_array_equal(np.asarray(indices[1])[:, 0], x[3:].argmax(1))
 
 
+@pytest.mark.parametrize("rows", [0, 1, 6, 7])
+def test_parts_may_be_of_any_length(rows: int) -> None:
+    x, row = numbers(7, 5), numbers(1, 5)
+    parts = [xtarget.asarray(x[:rows], DEVICES[0]), xtarget.asarray(x[rows:], DEVICES[1])]
+    whole = [xtarget.asarray(row, device) for device in DEVICES]
+    found = xtarget.split("add", parts, whole, devices=DEVICES)
+    np.testing.assert_array_equal(np.concatenate(list(map(np.asarray, found))), x + row)
+
+
 def test_all_results_are_gathered() -> None:
     x = numbers(5, 40)
     values, indices = xtarget.split("topk", x, k=3, devices=DEVICES)

@@ -13,6 +13,7 @@ from command_line import here
 
 from xtarget import LoadError, Target, _cache
 from xtarget._artifacts import lockfile
+from xtarget._cli import lock
 from xtarget._compile import keys, loading
 from xtarget._values.types import Artifact, CompileRequest, KernelSource
 
@@ -60,6 +61,31 @@ def test_a_binary_of_the_lock_is_loaded_and_another_one_is_not(locked: Path) -> 
         load(replace(MADE, binary=b"other", target=Target("nvidia", "sm_90")))
     with pytest.raises(LoadError, match=r"it has no kernel mul\b.*xtarget lock"):
         load(MADE, "mul")
+
+
+def test_of_a_bundle_only_what_is_chosen_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = {
+        name: lockfile.Locked(name, target, "triton", "0" * 64, 4, "", lockfile.tools_of(""))
+        for name, target in (("add", "cpu:spirv64"), ("mul", "nvidia:sm_90"))
+    }
+    monkeypatch.setattr(lock, "_of_bundle", lambda path: list(made.values()))
+    path = tmp_path / "xtarget.lock"
+    monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path / "cache"))
+    for words, there in (
+        ((), {"add", "mul"}),
+        (("--kernel", "add"), {"add"}),
+        (("--target", "nvidia"), {"mul"}),
+        (("--target", "cpu:spirv64"), {"add"}),
+    ):
+        given = ("--bundle", str(tmp_path), "-o", str(path))
+        code, _, errors = here(capsys, "lock", *given, *words)
+        assert code == 0, errors
+        assert {one["kernel"] for one in json.loads(path.read_text())["binaries"]} == there
+    monkeypatch.setenv("XTARGET_LOCK", str(path))
+    with pytest.raises(LoadError, match="for other arguments or of another source"):
+        load(replace(MADE, binary=b"other"))  # who made those of a bundle is not known
 
 
 @pytest.mark.parametrize(

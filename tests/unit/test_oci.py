@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import re
 import sys
+import tarfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -25,6 +27,7 @@ SM_90, CPU = Target("nvidia", "sm_90"), Target("cpu", "spirv64")
 Files = dict[str, bytes]
 Cli = Callable[..., tuple[int, str, str]]
 UseCache = Callable[..., None]
+Members = list[tuple[str, bytes]]
 
 
 @pytest.fixture
@@ -157,10 +160,19 @@ def test_check_loads_what_is_for_a_device_and_says_what_is_refused(
     assert loaded == ["add cpu:spirv64"]
     assert "cpu:0 (A CPU, driver 7): 1 of 1 load" in output
     assert "No device here is for nvidia:sm_90." in output
+    code, output, _ = cli("cache", "check", "--target", "nvidia")
+    assert code == 1
+    assert output == "No device here is for nvidia:sm_90.\n"
     info.driver_version = "6"
     code, output, _ = cli("cache", "check")
     assert code == 1
     assert "add: the driver is too old." in output
+    info.driver_version = "7"
+    (binary,) = (layout.parent / "cache" / "v1" / "nvidia").rglob("*.spirv")
+    binary.write_bytes(b"other")
+    code, output, _ = cli("cache", "check")
+    assert code == 1
+    assert "damaged: add for nvidia:sm_90, add-" in output
     info.target = Target("amd", "gfx942")
     code, output, _ = cli("cache", "check")
     assert code == 1
@@ -277,3 +289,134 @@ def test_what_unpacks_to_too_much_is_refused(kind: str) -> None:
         compression.unpack(packed, 99_999)
     with pytest.raises((ValueError, EOFError, OSError)):
         compression.unpack(packed[:-9], 100_000)
+
+
+def unpacked(data: bytes) -> bytes:
+    return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+
+
+class Rewritten:
+    """A layout as another tool writes it."""
+
+    def __init__(self, layout: Path) -> None:
+        self.folder = layout
+        self.index = json.loads((layout / "index.json").read_bytes())
+        self.manifest = json.loads(self.blob(self.index["manifests"][0]))
+
+    def blob(self, descriptor: Any) -> bytes:
+        return (self.folder / "blobs" / descriptor["digest"].replace(":", "/")).read_bytes()
+
+    def put(self, data: bytes, **more: Any) -> dict[str, Any]:
+        digest = hashlib.sha256(data).hexdigest()
+        (self.folder / "blobs" / "sha256" / digest).write_bytes(data)
+        return {"mediaType": "x", **more, "digest": f"sha256:{digest}", "size": len(data)}
+
+    def layers(
+        self,
+        change: Callable[[bytes], bytes],
+        media: str = "application/vnd.oci.image.layer.v1.tar",
+    ) -> None:
+        """Each layer as `change` of its plain tar file."""
+        self.manifest["layers"] = [
+            self.put(change(unpacked(self.blob(layer))), mediaType=media)
+            for layer in self.manifest["layers"]
+        ]
+        self.write(self.put(json.dumps(self.manifest).encode()))
+
+    def write(self, *manifests: dict[str, Any]) -> None:
+        (self.folder / "index.json").write_text(json.dumps({"manifests": manifests}))
+
+
+def renamed(plain: bytes, change: Callable[[str, bytes], Members]) -> bytes:
+    """The tar file with members that `change` gives for each."""
+    made = io.BytesIO()
+    with (
+        tarfile.open(fileobj=io.BytesIO(plain)) as old,
+        tarfile.open(fileobj=made, mode="w") as new,
+    ):
+        for member in old:
+            taken = old.extractfile(member)
+            assert taken is not None
+            data = taken.read()
+            for name, content in change(member.name, data):
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                new.addfile(info, io.BytesIO(content))
+    return made.getvalue()
+
+
+def test_what_other_tools_make_of_a_layout_is_read(
+    layout: Path,
+    tmp_path: Path,
+    use_cache: UseCache,
+    cli: Cli,
+) -> None:
+    def added(name: str) -> Any:
+        use_cache(tmp_path / name)
+        code, output, errors = cli("cache", "import", "--oci", str(layout), "--json")
+        assert code == 0, errors
+        return json.loads(output)["added"]
+
+    image = Rewritten(layout)
+    image.layers(lambda plain: plain)  # packed by nobody
+    assert added("plain") == 2
+    image = Rewritten(layout)
+
+    def again(name: str, data: bytes) -> Members:
+        return [(f"./{name}", b"old"), (f"./{name}", data), ("./etc/x", b"")]
+
+    docker = "application/vnd.docker.image.rootfs.diff.tar.gzip"
+    image.layers(lambda plain: gzip.compress(renamed(plain, again)), docker)
+    assert added("renamed, and twice") == 2
+    image = Rewritten(layout)
+    signature = image.put(b"{}", mediaType="application/vnd.dev.cosign.simplesigning.v1+json")
+    signed = image.put(json.dumps({"layers": [signature]}).encode())
+    inner = image.put(json.dumps({"manifests": [*image.index["manifests"], signed]}).encode())
+    image.write(inner, inner)
+    assert added("an index in an index") == 2
+
+
+def test_what_a_layout_has_no_business_with_is_refused(
+    layout: Path, tmp_path: Path, cli: Cli
+) -> None:
+    def refused() -> str:
+        code, _, errors = cli("cache", "import", "--oci", str(layout))
+        assert code == 1
+        return " ".join(errors.split())
+
+    def elsewhere(name: str, data: bytes) -> Members:
+        return [(f"xtarget/cache/../../{name}", data), (name.replace("add", "mul"), data)]
+
+    image = Rewritten(layout)
+    first = json.dumps(image.manifest)
+    changes: dict[str, Callable[[bytes], bytes]] = {
+        "lies where another entry belongs": lambda plain: renamed(plain, elsewhere),
+        "unexpected end of data": lambda plain: plain[:700],
+        "compression method": lambda plain: b"\x1f\x8b" + plain,
+        "end-of-stream": lambda plain: gzip.compress(plain)[:-20],
+        "decompressing": lambda plain: gzip.compress(plain)[:15] + b"\0" * 40,
+    }
+    for message, change in changes.items():
+        image.manifest = json.loads(first)
+        image.layers(change)
+        said = refused()
+        assert "is damaged" in said
+        assert message in said, said
+    loop: dict[str, Any] = {"manifests": image.index["manifests"]}
+    for _ in range(20):
+        loop = {"manifests": [image.put(json.dumps(loop).encode())]}
+    image.write(*loop["manifests"])
+    assert "in too many others" in refused()
+
+
+def test_images_of_other_tags_stay_in_a_layout(layout: Path, cli: Cli) -> None:
+    words = ("cache", "export", "--oci", str(layout), "--target", "cpu", "--tag")
+    for tag, there in (("v2", ["latest", "v2"]), ("latest", ["v2", "latest"])):
+        code, _, errors = cli(*words, tag)
+        assert code == 0, errors
+        listed = json.loads((layout / "index.json").read_bytes())["manifests"]
+        assert [one["annotations"]["org.opencontainers.image.ref.name"] for one in listed] == there
+    (layout / "index.json").write_text("{")
+    code, _, errors = cli(*words, "v3")
+    assert code == 1
+    assert "the index of the OCI image layout" in errors

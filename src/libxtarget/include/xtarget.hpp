@@ -108,11 +108,15 @@ class Argument {
     raw_.tensor = tensor;
   }
   template <class T, std::enable_if_t<std::is_arithmetic_v<T>, int> = 0>
-  Argument(T value) noexcept : raw_{} {
+  Argument(T value) : raw_{} {
     if constexpr (std::is_floating_point_v<T>) {
       raw_.kind = XTARGET_REAL;
       raw_.real = static_cast<double>(value);
     } else {
+      if constexpr (std::is_unsigned_v<T> && sizeof(T) >= sizeof(std::int64_t))
+        if (value > static_cast<T>(INT64_MAX))
+          throw Error(XTARGET_BAD_ARGUMENT, "a number of a call has 63 bits and a sign, and " +
+                                                std::to_string(value) + " has more");
       raw_.kind = XTARGET_INTEGER;
       raw_.integer = static_cast<std::int64_t>(value);
     }
@@ -259,6 +263,7 @@ class Kernel {
       made.emplace_back(told[i].shape, told[i].shape + told[i].ndim);
     return made;
   }
+  xtarget_kernel *raw() const noexcept { return raw_.get(); }
 
  private:
   std::shared_ptr<xtarget_kernel> raw_;

@@ -86,12 +86,13 @@ def check(path: Path, made: Artifact, kernel: str, tools: Callable[[], str]) -> 
         there = ", ".join(sorted({one.target for one in known if one.kernel == kernel}))
         why = f"it has {kernel} for {there} only" if there else f"it has no kernel {kernel}"
     else:
-        here, wanted = tools_of(tools()), sorted({one.tools for one in same})
+        # those of a bundle do not say who made them
+        here, wanted = tools_of(tools()), sorted({one.tools for one in same} - {_UNKNOWN})
         why = (
             f"it has {len(same)} of {kernel} with other contents: they are for other arguments or "
             "of another source"
         )
-        if here not in wanted:
+        if wanted and here not in (*wanted, _UNKNOWN):
             why = (
                 f"those of {kernel} in it were made with another tool chain ({', '.join(wanted)}) "
                 f"than the one here ({here})"

@@ -8,11 +8,13 @@ manifest.md, config.md.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
 import re
 import tarfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,9 +41,15 @@ __all__ = ["BUNDLES", "CACHE", "Layer", "check_tag", "entries_in", "layer_of", "
 CACHE, BUNDLES = "xtarget/cache", "xtarget/bundles"
 #: What a layer is of, among its annotations.
 CONTENT = "dev.xtarget.content"
+#: The tag of an image, among its annotations in an index.
+_TAGGED = "org.opencontainers.image.ref.name"
 _MEDIA = "application/vnd.oci.image"
 _MOST_JSON = 4 << 20
 _MOST_LAYER = 1 << 30
+#: Indexes may name indexes.
+_MOST_DEEP = 8
+#: How packed layers begin: gzip, zstd. Others are plain tar files.
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 #: What registries take (OCI distribution specification 1.0, pulling manifests).
 _TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}", re.ASCII)
 
@@ -118,7 +126,7 @@ def write_layout(folder: Path, layers: Sequence[Layer], tag: str, version: str) 
     """Write an image layout.
 
     Args:
-        tag: the image's name in it.
+        tag: the image's name in it. Images of other names stay.
         version: of xtarget.
 
     Raises:
@@ -148,9 +156,10 @@ def write_layout(folder: Path, layers: Sequence[Layer], tag: str, version: str) 
             "annotations": {"dev.xtarget.version": version},
         }
     )
-    named = {"org.opencontainers.image.ref.name": tag}
+    named = {_TAGGED: tag}
     listed = _descriptor(f"{_MEDIA}.manifest.v1+json", manifest, named)
-    index = {"schemaVersion": 2, "mediaType": f"{_MEDIA}.index.v1+json", "manifests": [listed]}
+    images = [*_others(folder, tag), listed]
+    index = {"schemaVersion": 2, "mediaType": f"{_MEDIA}.index.v1+json", "manifests": images}
     for data in (config, manifest, *(layer.packed for layer in layers)):
         write_output(folder / "blobs" / "sha256" / _digest(data).partition(":")[2], data)
     write_output(folder / "oci-layout", b'{"imageLayoutVersion": "1.0.0"}\n')
@@ -178,6 +187,27 @@ def _blob(folder: Path, descriptor: Any, most: int) -> bytes:
     return data
 
 
+def _index(folder: Path) -> Any:
+    return json.loads(files.read_regular(folder / "index.json", _MOST_JSON))
+
+
+def _others(folder: Path, tag: str) -> list[Any]:
+    """What a layout lists beside the image of a tag.
+
+    Raises:
+        XTargetError: its index is damaged.
+    """
+    try:
+        listed = _index(folder)["manifests"]
+        return [one for one in listed if one.get("annotations", {}).get(_TAGGED) != tag]
+    except FileNotFoundError:
+        return []
+    except (OSError, *DAMAGE) as error:
+        raise XTargetError(
+            f"the index of the OCI image layout {folder} is damaged ({error}). Name a new folder."
+        ) from error
+
+
 def entries_in(folder: Path, trust: Trust | None) -> Iterator[tuple[Place, Entry]]:
     """The cache entries of an image layout, each checked as one of a cache.
 
@@ -185,32 +215,47 @@ def entries_in(folder: Path, trust: Trust | None) -> Iterator[tuple[Place, Entry
         XTargetError: it is not a layout, or damaged.
         UntrustedError: `trust` is given, and nobody in it signed an entry.
     """
+    seen: set[str] = set()
     try:
-        index = json.loads(files.read_regular(folder / "index.json", _MOST_JSON))
-        for one in index["manifests"]:
-            manifest = json.loads(_blob(folder, one, _MOST_JSON))
+        for manifest in _manifests(folder, _index(folder), _MOST_DEEP):
             for layer in manifest["layers"]:
-                yield from _entries(_files_of(_blob(folder, layer, _MOST_LAYER)), trust)
+                # others are of signatures and the like
+                if "tar" in str(layer["mediaType"]) and str(layer["digest"]) not in seen:
+                    seen.add(str(layer["digest"]))
+                    yield from _entries(_files_of(_blob(folder, layer, _MOST_LAYER)), trust)
+    except (*DAMAGE, tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise XTargetError(
+            f"the OCI image layout {folder} is damaged: {error}. Copy it once more."
+        ) from error
     except OSError as error:
         raise XTargetError(
             f"{folder} is not an OCI image layout that can be read ({error}). Name the folder that "
             "xtarget cache export or skopeo copy has written."
         ) from error
-    except (*DAMAGE, tarfile.TarError, EOFError) as error:
-        raise XTargetError(
-            f"the OCI image layout {folder} is damaged: {error}. Copy it once more."
-        ) from error
 
 
-def _files_of(packed: bytes) -> dict[str, bytes]:
+def _manifests(folder: Path, index: Any, deep: int) -> Iterator[Any]:
+    """Those of the images that an index names, and the indexes in it."""
+    if not deep:
+        raise ValueError("an index is in too many others")
+    for one in index["manifests"]:
+        found = json.loads(_blob(folder, one, _MOST_JSON))
+        if "manifests" in found:
+            yield from _manifests(folder, found, deep - 1)
+        else:
+            yield found
+
+
+def _files_of(layer: bytes) -> dict[str, bytes]:
     """The regular files of a layer, below the cache's folder."""
     found: dict[str, bytes] = {}
-    plain = unpack(packed, _MOST_LAYER)
+    plain = unpack(layer, _MOST_LAYER) if layer.startswith(_PACKED) else layer
     with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
         for member in archive:
-            if member.isfile() and member.name.startswith(f"{CACHE}/"):
+            name = member.name.removeprefix("./")
+            if member.isfile() and name.startswith(f"{CACHE}/"):
                 stream = archive.extractfile(member)
-                found[member.name] = b"" if stream is None else stream.read()
+                found[name] = b"" if stream is None else stream.read()
     return found
 
 
@@ -224,9 +269,13 @@ def _entries(members: Mapping[str, bytes], trust: Trust | None) -> Iterator[tupl
         place = Place(target, str(body["kernel"]), str(body["key"]), str(body["kind"]))
         if Path(stem).name != place.stem:
             raise ValueError(f"{path[:120]} lies where another entry belongs")
+        if place.kind != "artifact":
+            raise ValueError(f"{path[:120]} is no compiled kernel")
         held = {}
         for own, (size, digest) in check_mark(body, place).items():
             data = members[f"{stem}{dot}{own}"]
             check_file(own, data, size, digest)
             held[own] = data
-        yield place, Entry(members[path], body, held)
+        entry = Entry(members[path], body, held)
+        entry.artifact()  # raises where it says what no compiler does
+        yield place, entry

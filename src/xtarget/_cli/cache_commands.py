@@ -216,15 +216,16 @@ def import_(folder: str, as_json: bool) -> None:
 
 @cache.command(
     examples=("xtarget cache check",),
-    fails="a device without an entry, or one that its driver refuses",
+    fails="a device without an entry, or one that is damaged or that its driver refuses",
 )
 @filter_options
 @json_option
 def check(as_json: bool, **chosen: Any) -> None:
-    """Load every entry on the devices that it is for; exit with 1 if one is refused, or if a device
-    has none.
+    """Load every entry on the devices that it is for; exit with 1 if one is refused or damaged, or
+    if a device has none.
 
     Run it on a machine before programs do: its GPU and driver have to match what was compiled.
+    With --target, only devices of that vendor are looked at.
     """
     from .images import check_entries
 

@@ -88,16 +88,24 @@ def export_entries(
     )
 
 
-def _intact(store: Store, given: Mapping[str, Any]) -> Iterator[tuple[Place, Entry]]:
-    """The whole compiled kernels of a cache; what a device made of them is its own."""
+def _intact(
+    store: Store, given: Mapping[str, Any], damaged: list[str] | None = None
+) -> Iterator[tuple[Place, Entry]]:
+    """The whole compiled kernels of a cache; what a device made of them is its own.
+
+    Args:
+        damaged: is given the others, in words.
+    """
     for body in explain.bodies(store, chosen_entries(given)):
         if body.get("kind") == "artifact":
             target = Target.parse(str(body["target"]))
             place = Place(target, str(body["kernel"]), str(body["key"]))
             try:
                 entry = store.check(place)
-            except DAMAGE:
-                continue  # `cache verify` says what is wrong
+            except DAMAGE as error:
+                if damaged is not None:  # `cache verify` says it too
+                    damaged.append(f"{place.kernel} for {target}, {place.stem}: {error}")
+                continue
             if not isinstance(entry, str):
                 yield place, entry
 
@@ -124,26 +132,33 @@ def import_entries(folder: str, as_json: bool) -> None:
 
 
 def check_entries(given: Mapping[str, Any], as_json: bool) -> bool:
-    """True if each device here has entries, and loads all that are for it.
+    """True if each device here (of the chosen vendor) has entries, loads all that are for it, and
+    none is damaged.
 
     Raises:
         XTargetError: nothing was chosen, or the cache cannot be read.
     """
+    damaged: list[str] = []
     made = [
         (place.kernel, entry.artifact())
         for store in default_cache().stores
-        for place, entry in _intact(store, given)
+        for place, entry in _intact(store, given, damaged)
     ]
     if not made and any(given[name] is not None for name in ("target", "kernel", "older", "newer")):
         raise none_chosen(given, "there is nothing to check")
     for store in default_cache().stores:
         explain.check_readable(store)
+    target = chosen_entries(given).target
     found = [
-        _on_device(info.name, made) for report in registry.probe_all() for info in report.devices
+        _on_device(info.name, made)
+        for report in registry.probe_all()
+        for info in report.devices
+        if target is None or info.target.vendor == target.partition(":")[0]
     ]
     others = sorted({str(a.target) for _, a in made} - {t for one in found for t in one["targets"]})
     if as_json:
-        echo(json.dumps({"devices": found, "without a device": others}, indent=1))
+        facts = {"devices": found, "without a device": others, "damaged": damaged}
+        echo(json.dumps(facts, indent=1))
     for one in () if as_json else found:
         where = f"{one['device']} ({one['product']}, driver {one['driver']})"
         echo_wrapped(f"{where}: {one['loaded']} of {one['fitting']} load")
@@ -156,7 +171,10 @@ def check_entries(given: Mapping[str, Any], as_json: bool) -> bool:
             )
     if others and not as_json:
         echo_wrapped(f"No device here is for {', '.join(others)}.")
-    return bool(found) and all(one["fitting"] and not one["refused"] for one in found)
+    for text in () if as_json else damaged:
+        echo_wrapped(f"damaged: {text}")
+    right = all(one["fitting"] and not one["refused"] for one in found)
+    return bool(found) and right and not damaged
 
 
 def _on_device(name: str, made: list[tuple[str, Artifact]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import xtarget
 from .._artifacts.lockfile import Locked, text_of, tools_of
 from .._bundle import reader
 from .._cache import default_cache, explain
+from .._cache.explain import Chosen
 from .._system.output import write_output
 from .base import echo
 from .cache import chosen_entries, none_chosen
@@ -30,9 +31,10 @@ def write_lock(
         XTargetError: they have nothing of what was chosen.
     """
     tools: dict[str, str] = {}
+    chosen = chosen_entries(given)
     found = set(_of_cache(given, tools))
     for path in bundles:
-        found.update(_of_bundle(Path(path)))
+        found.update(one for one in _of_bundle(Path(path)) if _is_chosen(one, chosen))
     if not found:
         raise none_chosen(given, "there is nothing to lock", ", or name a bundle with --bundle")
     write_output(Path(output), text_of(found, tools, xtarget.__version__))
@@ -45,6 +47,12 @@ def write_lock(
     binaries = "1 binary" if len(found) == 1 else f"{len(found)} binaries"
     of = "1 kernel" if kernels == 1 else f"{kernels} kernels"
     echo_wrapped(f"{output}: {binaries} of {of} for {', '.join(targets)}")
+
+
+def _is_chosen(one: Locked, chosen: Chosen) -> bool:
+    """Of a bundle, which nobody knows when its binaries were used."""
+    vendor = one.target.partition(":")[0]
+    return chosen.target in (None, one.target, vendor) and chosen.kernel in (None, one.kernel)
 
 
 def _of_cache(given: Mapping[str, Any], tools: dict[str, str]) -> Iterator[Locked]:

@@ -191,7 +191,14 @@ def post(server: Server, unit: bytes, going: Callable[[], bool] = lambda: True) 
     except (OSError, http.client.HTTPException, *_NO_FRAMES) as error:
         if _past(deadline):
             raise _late(server) from error
-        said = str(error) or type(error).__name__
+        doubt = getattr(error, "verify_message", "")  # of ssl's, which is loaded for TLS only
+        if doubt:
+            raise AwayError(
+                f"{server.shown} shows a certificate that is not believed here: "
+                f"{doubt.rstrip('.')}. Renew it there, or name what is to be believed in "
+                "XTARGET_COMPILE_CA."
+            ) from error
+        said = _reason(error) or type(error).__name__
         raise AwayError(f"{server.shown} does not answer ({said}).") from error
 
 

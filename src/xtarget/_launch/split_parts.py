@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,9 @@ def run_parts(
     """
     by_device = [_of_device(spec.name, args, len(names), place) for place in range(len(names))]
     types = [[_type(arg) for arg in given] for given in by_device]
-    cut = cut_of([_stand_in(type_, arg) for type_, arg in zip(types[0], by_device[0], strict=True)])
+    most = max(range(len(names)), key=lambda place: _elements(types[place]))  # one row says nothing
+    seen = zip(types[most], by_device[most], strict=True)
+    cut = cut_of([_stand_in(type_, arg) for type_, arg in seen])
     for number, parts in enumerate(zip(*types, strict=True)):
         _check_alike(spec.name, number, parts, cut=cut[number])
     outs = [None] * len(names) if out is None else _list(spec.name, "out", out, len(names))
@@ -74,6 +77,10 @@ def _of_device(kernel: str, args: Sequence[Any], count: int, place: int) -> list
 
 def _type(arg: Any) -> ArrayType | None:
     return None if arg is None or is_scalar(arg) else view_of(arg).type
+
+
+def _elements(types: Sequence[ArrayType | None]) -> int:
+    return sum(prod(type_.shape) for type_ in types if type_ is not None)
 
 
 def _stand_in(type_: ArrayType | None, arg: Any) -> Any:

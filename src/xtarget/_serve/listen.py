@@ -34,6 +34,8 @@ STATUS = "/v1/status"
 _PATIENCE = 30.0
 #: Seconds between notes to a client that waits; below `posting.SILENCE`.
 _NOTE = 2.0
+#: Seconds for what a client that is refused still sends.
+_LINGER = 2.0
 _MOST_CONNECTIONS = 256
 _CHUNK = 1 << 16
 _log = logging.getLogger("xtarget.serve")
@@ -78,6 +80,19 @@ class _Handler(BaseHTTPRequestHandler):
             answer(self._client())
         except _RefusedError as refused:
             self._send(refused.status, "text/plain; charset=utf-8", str(refused).encode())
+            self._linger()
+
+    def _linger(self) -> None:
+        """Take what still comes: a connection that is closed with bytes nobody has read is reset,
+        and the client's system drops an answer that the client has not read."""
+        left, deadline = MOST_UNIT_BYTES, time.monotonic() + _LINGER
+        self.connection.settimeout(_LINGER)
+        with contextlib.suppress(OSError):
+            while left > 0 and time.monotonic() < deadline:
+                part = self.rfile.read1(_CHUNK)
+                if not part:
+                    return
+                left -= len(part)
 
     def _client(self) -> str:
         """A client that asks.

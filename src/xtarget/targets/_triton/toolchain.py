@@ -123,7 +123,7 @@ def fingerprint(tools: Sequence[str] = (), own: Sequence[str] = ()) -> str:
     root = _root()
     if root is None:
         return ""
-    return "\n".join([*_files(root, tools, own), *(_during or _settings())])
+    return "\n".join([*_files(root, tools, own), *_of_the_user()])
 
 
 def _files(root: Path, tools: Sequence[str], own: Sequence[str]) -> Iterator[str]:
@@ -157,6 +157,17 @@ def _matching(root: Path, pattern: str) -> list[str]:
 
 #: The user's settings while a compilation has its own in Triton's knobs.
 _during: list[str] | None = None
+#: How many compilations have begun.
+_begun = 0
+
+
+def _of_the_user() -> list[str]:
+    """The settings that a compilation which begins now would have; other threads may compile."""
+    while True:
+        before, during = _begun, _during
+        found = _settings() if during is None else during
+        if during is not None or before == _begun:  # else the knobs may have been ours
+            return found
 
 
 @contextmanager
@@ -165,8 +176,9 @@ def settings_of_a_compilation() -> Iterator[None]:
 
     Only one thread at a time.
     """
-    global _during
+    global _during, _begun
     _during = _settings()
+    _begun += 1
     try:
         yield
     finally:
