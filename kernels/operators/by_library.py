@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xtarget.spec import ArrayType, Call, KernelSpec, Plan
+from xtarget.spec import ArrayType, Call, KernelSpec, Output, Plan, Temporary
 
 from ..plans.elementwise import DtypeRule
 from ..plans.folds import extreme_and_place
@@ -31,16 +31,19 @@ from . import (
     resampling,
     scans,
     searching,
+    segments,
     slices,
+    sorting,
 )
 from .row import BY_LIBRARY, elementwise
 from .rules import FLOATING, QUOTIENT
+from .spellings import spellings
 
 __all__ = ["ROWS"]
 
 _FAMILIES = (
     activations, angles, arithmetic, constants, entropy, gathers, images, movement, normalizations,
-    pooling, products, randoms, reductions, resampling, scans, searching, slices,
+    pooling, products, randoms, reductions, resampling, scans, searching, segments, slices, sorting,
 )  # fmt: skip
 _ROWS: Mapping[str, KernelSpec] = {
     row.name: row for family in _FAMILIES for row in reversed(family.ROWS)
@@ -48,6 +51,14 @@ _ROWS: Mapping[str, KernelSpec] = {
 _FLOAT64 = {"dtype": "float64"}
 _KEPT = {"keepdims": True}
 _NUMPYS = "zeros ones eye linspace logspace rand randn uniform exponential"
+_WINDOWS = (
+    "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d "
+    "max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices"
+)
+_ADAPTIVE = (
+    "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d "
+    "adaptive_max_pool2d adaptive_max_pool3d"
+)
 _REDUCED = {
     "sum": "onnx::ReduceSum",
     "prod": "onnx::ReduceProd",
@@ -99,7 +110,23 @@ _DEFAULTS: Sequence[tuple[str, str, Mapping[str, Any]]] = (
     ("std", "torch.std", {"ddof": 1}),
     ("var_mean", "torch.var_mean", {"ddof": 1}),
     ("normalize", "torch.normalize", {"axis": 1}),
+    ("resize_bilinear", "torch.upsample_bilinear", {"align_corners": True}),
 )  # fmt: skip
+#: What these libraries have no default for, where the row has one: the row, the names, the option.
+_REQUIRED: Sequence[tuple[str, str, str]] = (
+    ("repeat", "np.repeat torch.repeat_interleave tf.repeat", "repeats"),
+    ("tile", "np.tile torch.tile torch.repeat tf.tile onnx::Tile", "reps"),
+    ("roll", "np.roll torch.roll tf.roll", "shift"),
+    ("pad", "np.pad torch.pad tf.pad onnx::Pad", "width"),
+    ("topk", "torch.topk onnx::TopK", "k"),
+    ("kthvalue", "torch.kthvalue", "k"),
+    ("full_like", "np.full_like torch.full_like", "value"),
+    ("one_hot", "tf.one_hot", "classes"),
+    ("unsorted_segment_sum", "tf.unsorted_segment_sum", "segments"),
+    ("randperm", "torch.randperm", "n"),
+    *((row, f"torch.{row}", "kernel") for row in _WINDOWS.split()),
+    *((row, f"torch.{row}", "size") for row in _ADAPTIVE.split()),
+)
 #: Where the device functions of rows are, and what their names are if they are not the rows'.
 _FILES = {"abs": "arithmetic", "round": "arithmetic", "sinc": "angles"}
 _FUNCTIONS = {"abs": "abs_", "round": "round_"}
@@ -111,7 +138,7 @@ def _named(of: str, names: str, **changes: Any) -> KernelSpec:
     """A row with changes; it is called by the first of the names, which errors say."""
     return replace(
         _ROWS[of], name=names.split()[0], aliases=tuple(names.split()), category=BY_LIBRARY,
-        ahead=None, c=None, **changes,
+        words=spellings(_ROWS[of]), ahead=None, c=None, **changes,
     )  # fmt: skip
 
 
@@ -189,6 +216,49 @@ def _rms_norm() -> KernelSpec:
     )  # fmt: skip
 
 
+def _without_mask() -> KernelSpec:
+    """torch's dropout gives no mask."""
+    row = _ROWS["dropout"]
+
+    def plan(call: Call) -> Plan:
+        made = row.plan(call)
+        mask = Temporary(len(made.temporaries))
+        launches = tuple(
+            replace(
+                one,
+                args={
+                    n: mask if isinstance(arg, Output) and arg.index == 1 else arg
+                    for n, arg in one.args.items()
+                },
+            )
+            for one in made.launches
+        )
+        return replace(
+            made,
+            outputs=made.outputs[:1],
+            launches=launches,
+            temporaries=(*made.temporaries, made.outputs[1]),
+        )
+
+    def reference(x: Any, **options: Any) -> Any:
+        assert row.reference is not None
+        return row.reference(x, **options)[0]
+
+    return _named(
+        "dropout", "torch.dropout", plan=plan, reference=reference,
+        summary="dropout without the mask, which is dropout's second result",
+    )  # fmt: skip
+
+
+def _instance_norm() -> KernelSpec:
+    """torch.nn.functional's has the running mean and variance before weight and bias."""
+    return _named(
+        "instance_norm", "torch.nn.functional.instance_norm", inputs=("x",),
+        summary="instance_norm without weight and bias, which stand elsewhere there: give them to "
+        "instance_norm",
+    )  # fmt: skip
+
+
 def _floats(name: str, of: str, rule: DtypeRule) -> KernelSpec:
     """NumPy's gives floats, of integers and bool too."""
     row = _ROWS[of]
@@ -219,12 +289,15 @@ def _batch_norm() -> KernelSpec:
 
 ROWS: tuple[KernelSpec, ...] = (
     *(_with_defaults(*one) for one in _DEFAULTS),
+    *(_with_defaults(of, names, {option: None}) for of, names, option in _REQUIRED),
     _division("onnx::Div", "trunc_divide"),
     _division("tf.Div", "trunc_divide"),
     _division("tf.div", "floor_divide"),
     _extreme("max"),
     _extreme("min"),
     _rms_norm(),
+    _without_mask(),
+    _instance_norm(),
     _floats("fabs", "abs", FLOATING),
     _floats("rint", "round", FLOATING),
     _floats("sinc", "sinc", QUOTIENT),

@@ -170,7 +170,7 @@ def initial_of(call: spec.Call, dtype: str) -> int | float | None:
             f"{call.kernel}: initial is {value!r}, which {dtype}, the dtype of the result, does "
             "not hold. Give a number that it does, or convert the array first."
         )
-    return value
+    return int(bool(value)) if dtype == "bool" else value
 
 
 def total(

@@ -167,9 +167,44 @@ def test_numpys_functions_of_integers_give_floats(name: str) -> None:
     assert run("torch.fabs", np.array([-3])).dtype == np.int64
 
 
+def test_torchs_dropout_gives_no_mask() -> None:
+    kept = run("torch.nn.functional.dropout", MIXED, p=0.25, seed=3)
+    np.testing.assert_array_equal(kept, run("dropout", MIXED, p=0.25, seed=3)[0])
+
+
+def test_torchs_upsample_bilinear_keeps_the_corners() -> None:
+    right = by_torch("interpolate", MIXED, scale_factor=2, mode="bilinear", align_corners=True)
+    found = run("torch.nn.functional.upsample_bilinear", MIXED, scale_factor=2)
+    np.testing.assert_allclose(found, right, 1e-4, 1e-5)
+
+
+def test_words_of_options_are_known_where_a_library_has_its_own_defaults() -> None:
+    np.testing.assert_array_equal(run("np.eye", N=3, M=2, k=1), np.eye(3, 2, 1))
+    np.testing.assert_array_equal(run("np.linspace", stop=3, num=7), np.linspace(0, 3, 7))
+    np.testing.assert_array_equal(run("np.ones", size=(2, 3)), np.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("np.tile", "reps"), ("torch.repeat", "reps"), ("onnx::TopK", "k"), ("tf.roll", "shift"),
+     ("torch.nn.functional.pad", "width"), ("torch.nn.functional.max_pool2d", "kernel"),
+     ("torch.repeat_interleave", "repeats"), ("torch.adaptive_avg_pool2d", "size")],
+)  # fmt: skip
+def test_an_option_that_a_library_requires_has_to_be_given(name: str, option: str) -> None:
+    said = f"{xtarget.get(name).spec.name}: {option} is None; it has to be"
+    with pytest.raises(xtarget.ArgumentError, match=said):
+        run(name, MIXED)
+
+
 @pytest.mark.parametrize(
     ("name", "said", "args", "options"),
     [
+        (
+            "torch.nn.functional.instance_norm",
+            "torch.nn.functional.instance_norm",
+            (MIXED, MEAN, VARIANCE),
+            {},
+        ),
         ("np.zeros", "np.zeros", (5,), {}),
         ("ArgMax", "onnx::ArgMax", (X,), {"axis": 9}),
         ("tf.math.cumsum", "tf.cumsum", (X,), {"axis": 9}),
@@ -225,6 +260,8 @@ def test_names_of_onnx_that_differ_in_their_letters() -> None:
         ("aten::resize", "run reshape"),
         ("numpy.nonzero", "run argwhere"),
         ("np.histogram", "histogram with the edges"),
+        ("torch.equal", "run eq, then all"),
+        ("np.random.logistic", "sigmoid"),
         ("torch.median", "run kthvalue"),
         ("torch.inverse", "reciprocal"),
         ("aten::split.Tensor", "run split with sections="),
