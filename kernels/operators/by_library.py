@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xtarget.spec import ArrayType, Call, KernelSpec, Output, Plan, Temporary
+from xtarget.spec import ArrayType, Call, DtypeRules, KernelSpec, Output, Plan, Temporary
 
-from ..plans.elementwise import DtypeRule
+from ..plans.elementwise import DtypeRule, compute_dtype
 from ..plans.folds import extreme_and_place
 from ..plans.norms import batch_norm_in_order
 from . import (
@@ -36,7 +36,7 @@ from . import (
     sorting,
 )
 from .row import BY_LIBRARY, elementwise
-from .rules import FLOATING, QUOTIENT
+from .rules import FLOATING, NUMBERS, QUOTIENT
 from .spellings import spellings
 
 __all__ = ["ROWS"]
@@ -115,9 +115,10 @@ _DEFAULTS: Sequence[tuple[str, str, Mapping[str, Any]]] = (
 #: What these libraries have no default for, where the row has one: the row, the names, the option.
 _REQUIRED: Sequence[tuple[str, str, str]] = (
     ("repeat", "np.repeat torch.repeat_interleave tf.repeat", "repeats"),
-    ("tile", "np.tile torch.tile torch.repeat tf.tile onnx::Tile", "reps"),
+    ("tile", "np.tile torch.tile tf.tile onnx::Tile", "reps"),
     ("roll", "np.roll torch.roll tf.roll", "shift"),
     ("pad", "np.pad torch.pad tf.pad onnx::Pad", "width"),
+    ("split", "onnx::Split", "sections"),
     ("topk", "torch.topk onnx::TopK", "k"),
     ("kthvalue", "torch.kthvalue", "k"),
     ("full_like", "np.full_like torch.full_like", "value"),
@@ -216,6 +217,27 @@ def _rms_norm() -> KernelSpec:
     )  # fmt: skip
 
 
+def _onnx_pow() -> KernelSpec:
+    """ONNX's has the dtype of the base."""
+
+    def rule(
+        rules: DtypeRules, given: Sequence[str], _: Mapping[str, Any]
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        return given[:1], (compute_dtype(rules.promote(*given)),) * 2
+
+    def reference(a: Any, b: Any) -> Any:
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            return np.power(a, b).astype(np.asarray(a).dtype)
+
+    return elementwise(
+        "onnx::Pow", "a b", "a ** b in the dtype of a", reference, "onnx::Pow", file="powers",
+        function="pow_", rule=rule, dtypes=NUMBERS, category=BY_LIBRARY, exact=True,
+        tolerance=(32, 0),
+    )  # fmt: skip
+
+
 def _without_mask() -> KernelSpec:
     """torch's dropout gives no mask."""
     row = _ROWS["dropout"]
@@ -296,6 +318,7 @@ ROWS: tuple[KernelSpec, ...] = (
     _extreme("max"),
     _extreme("min"),
     _rms_norm(),
+    _onnx_pow(),
     _without_mask(),
     _instance_norm(),
     _floats("fabs", "abs", FLOATING),

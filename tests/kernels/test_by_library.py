@@ -127,6 +127,13 @@ def test_tensorflows_first_division_of_integers_goes_down_and_its_operators_towa
     np.testing.assert_array_equal(run("tf.math.divide", a, b), a / b)
 
 
+def test_onnx_powers_have_the_dtype_of_the_base() -> None:
+    for one, other in (("float32", "int64"), ("int32", "float32"), ("int64", "int64")):
+        a, b = np.array([1, 2, 3], one), np.array([4, 5, 2], other)
+        right = np.power(a, b).astype(one)
+        np.testing.assert_allclose(run("onnx::Pow", a, b), right, 1e-6, strict=True)
+
+
 @pytest.mark.parametrize("x", [ORDER[0].T, ORDER[0, :, ::-1, ::2]])
 def test_numpys_running_sums_without_an_axis_are_of_all_elements(x: np.ndarray) -> None:
     np.testing.assert_array_equal(run("np.cumsum", x), np.cumsum(x))
@@ -186,8 +193,9 @@ def test_words_of_options_are_known_where_a_library_has_its_own_defaults() -> No
 
 @pytest.mark.parametrize(
     ("name", "option"),
-    [("np.tile", "reps"), ("torch.repeat", "reps"), ("onnx::TopK", "k"), ("tf.roll", "shift"),
-     ("torch.nn.functional.pad", "width"), ("torch.nn.functional.max_pool2d", "kernel"),
+    [("np.tile", "reps"), ("torch.tile", "reps"), ("onnx::TopK", "k"), ("tf.roll", "shift"),
+     ("onnx::Split", "sections"), ("torch.nn.functional.pad", "width"),
+     ("torch.nn.functional.max_pool2d", "kernel"),
      ("torch.repeat_interleave", "repeats"), ("torch.adaptive_avg_pool2d", "size")],
 )  # fmt: skip
 def test_an_option_that_a_library_requires_has_to_be_given(name: str, option: str) -> None:
