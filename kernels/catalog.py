@@ -96,7 +96,10 @@ def family(name: str) -> tuple[KernelSpec, ...]:
     return (
         *(
             replace(
-                row, aliases=listed.get(row.name, row.aliases), words=spellings(row), by_name=True
+                row,
+                aliases=listed.get(row.name, row.aliases),
+                words=row.words or spellings(row),
+                by_name=True,
             )
             for row in _rows(name)
         ),

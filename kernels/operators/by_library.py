@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xtarget.spec import ArrayType, Call, KernelSpec, Plan
+from xtarget.spec import ArrayType, Call, DtypeRules, KernelSpec, Output, Plan, Temporary
 
+from ..plans.elementwise import DtypeRule, compute_dtype
+from ..plans.folds import extreme_and_place
 from ..plans.norms import batch_norm_in_order
 from . import (
     activations,
@@ -29,15 +31,19 @@ from . import (
     resampling,
     scans,
     searching,
+    segments,
     slices,
+    sorting,
 )
-from .row import BY_LIBRARY
+from .row import BY_LIBRARY, elementwise
+from .rules import FLOATING, NUMBERS, QUOTIENT
+from .spellings import spellings
 
 __all__ = ["ROWS"]
 
 _FAMILIES = (
     activations, angles, arithmetic, constants, entropy, gathers, images, movement, normalizations,
-    pooling, products, randoms, reductions, resampling, scans, searching, slices,
+    pooling, products, randoms, reductions, resampling, scans, searching, segments, slices, sorting,
 )  # fmt: skip
 _ROWS: Mapping[str, KernelSpec] = {
     row.name: row for family in _FAMILIES for row in reversed(family.ROWS)
@@ -45,6 +51,14 @@ _ROWS: Mapping[str, KernelSpec] = {
 _FLOAT64 = {"dtype": "float64"}
 _KEPT = {"keepdims": True}
 _NUMPYS = "zeros ones eye linspace logspace rand randn uniform exponential"
+_WINDOWS = (
+    "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d "
+    "max_pool1d_with_indices max_pool2d_with_indices max_pool3d_with_indices"
+)
+_ADAPTIVE = (
+    "adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d "
+    "adaptive_max_pool2d adaptive_max_pool3d"
+)
 _REDUCED = {
     "sum": "onnx::ReduceSum",
     "prod": "onnx::ReduceProd",
@@ -57,72 +71,94 @@ _REDUCED = {
     "norm": "onnx::ReduceL2 ReduceL2",
     "square_sum": "onnx::ReduceSumSquare ReduceSumSquare",
 }
-#: The library, the row, its names there, and the defaults that differ.
-_DEFAULTS: Sequence[tuple[str, str, str, Mapping[str, Any]]] = (
-    ("onnx", "hardsigmoid", "onnx::HardSigmoid HardSigmoid", {"alpha": 0.2}),
-    ("onnx", "argmax", "onnx::ArgMax ArgMax", {"axis": 0, **_KEPT}),
-    ("onnx", "argmin", "onnx::ArgMin ArgMin", {"axis": 0, **_KEPT}),
-    ("onnx", "rms_norm", "onnx::RMSNormalization RMSNormalization", {"eps": 1e-5}),
-    ("onnx", "max_pool", "onnx::MaxPool MaxPool", {"stride": 1}),
-    ("onnx", "lp_pool", "onnx::LpPool LpPool", {"stride": 1}),
-    ("onnx", "avg_pool", "onnx::AveragePool AveragePool",
+#: The row, its names there, and the defaults that differ.
+_DEFAULTS: Sequence[tuple[str, str, Mapping[str, Any]]] = (
+    ("hardsigmoid", "onnx::HardSigmoid HardSigmoid", {"alpha": 0.2}),
+    ("argmax", "onnx::ArgMax ArgMax", {"axis": 0, **_KEPT}),
+    ("argmin", "onnx::ArgMin ArgMin", {"axis": 0, **_KEPT}),
+    ("rms_norm", "onnx::RMSNormalization RMSNormalization", {"eps": 1e-5}),
+    ("max_pool", "onnx::MaxPool MaxPool", {"stride": 1}),
+    ("lp_pool", "onnx::LpPool LpPool", {"stride": 1}),
+    ("avg_pool", "onnx::AveragePool AveragePool",
      {"stride": 1, "count_include_pad": False}),
-    *(("onnx", row, names, _KEPT) for row, names in _REDUCED.items()),
-    ("tf", "leaky_relu", "tf.leaky_relu tf.LeakyRelu", {"negative_slope": 0.2}),
-    ("tf", "argmax", "tf.argmax", {"axis": 0}),
-    ("tf", "argmin", "tf.argmin", {"axis": 0}),
-    ("tf", "cumsum", "tf.cumsum", {"axis": 0}),
-    ("tf", "cumprod", "tf.cumprod", {"axis": 0}),
-    ("tf", "logcumsumexp", "tf.cumulative_logsumexp", {"axis": 0}),
-    ("tf", "trace", "tf.trace np.linalg.trace numpy.linalg.trace matrix_trace",
+    *((row, names, _KEPT) for row, names in _REDUCED.items()),
+    ("leaky_relu", "tf.leaky_relu tf.LeakyRelu", {"negative_slope": 0.2}),
+    ("argmax", "tf.argmax", {"axis": 0}),
+    ("argmin", "tf.argmin", {"axis": 0}),
+    ("cumsum", "tf.cumsum", {"axis": 0}),
+    ("cumprod", "tf.cumprod", {"axis": 0}),
+    ("logcumsumexp", "tf.cumulative_logsumexp", {"axis": 0}),
+    ("trace", "tf.trace np.linalg.trace numpy.linalg.trace matrix_trace",
      {"axis1": -2, "axis2": -1}),
-    ("tf", "arange", "tf.range", {"dtype": "int32"}),
-    ("tf", "bucketize", "tf.bucketize tf.Bucketize", {"right": True}),
-    ("tf", "depth_to_space", "tf.depth_to_space tf.DepthToSpace", {"channels_last": True}),
-    ("tf", "space_to_depth", "tf.space_to_depth tf.SpaceToDepth", {"channels_last": True}),
-    ("tf", "resize_bilinear", "tf.resize image_resize", {"channels_last": True}),
-    ("tf", "resize_nearest", "tf.resize_nearest_neighbor tf.ResizeNearestNeighbor",
+    ("arange", "tf.range", {"dtype": "int32"}),
+    ("bucketize", "tf.bucketize tf.Bucketize", {"right": True}),
+    ("depth_to_space", "tf.depth_to_space tf.DepthToSpace", {"channels_last": True}),
+    ("space_to_depth", "tf.space_to_depth tf.SpaceToDepth", {"channels_last": True}),
+    ("resize_bilinear", "tf.resize image_resize", {"channels_last": True}),
+    ("resize_nearest", "tf.resize_nearest_neighbor tf.ResizeNearestNeighbor",
      {"channels_last": True}),
-    *(("np", row, f"np.{row}", _FLOAT64) for row in _NUMPYS.split()),
-    ("np", "randn", "np.normal", _FLOAT64),
-    ("np", "cumsum", "np.cumsum", {"axis": None}),
-    ("np", "cumprod", "np.cumprod", {"axis": None}),
-    ("np", "take_along_axis", "np.take_along_axis", {"axis": -1}),
-    ("tf", "diagonal", "tf.diag_part diag_part matrix_diag_part np.linalg.diagonal "
+    *((row, f"np.{row}", _FLOAT64) for row in _NUMPYS.split()),
+    ("randn", "np.normal", _FLOAT64),
+    ("cumsum", "np.cumsum", {"axis": None}),
+    ("cumprod", "np.cumprod", {"axis": None}),
+    ("take_along_axis", "np.take_along_axis", {"axis": -1}),
+    ("diagonal", "tf.diag_part diag_part matrix_diag_part np.linalg.diagonal "
      "numpy.linalg.diagonal torch.linalg.diagonal", {"axis1": -2, "axis2": -1}),
-    ("nd4j", "cross_entropy", "softmax_cross_entropy_loss_with_logits "
+    ("cross_entropy", "softmax_cross_entropy_loss_with_logits "
      "sparse_softmax_cross_entropy_loss_with_logits", {"reduction": "none"}),
-    ("torch", "var", "torch.var", {"ddof": 1}),
-    ("torch", "std", "torch.std", {"ddof": 1}),
-    ("torch", "var_mean", "torch.var_mean", {"ddof": 1}),
-    ("torch", "normalize", "torch.normalize", {"axis": 1}),
-    ("torch", "rms_norm", "torch.rms_norm", {"eps": 2.0**-23}),  # finfo(float32).eps
+    ("var", "torch.var", {"ddof": 1}),
+    ("std", "torch.std", {"ddof": 1}),
+    ("var_mean", "torch.var_mean", {"ddof": 1}),
+    ("normalize", "torch.normalize", {"axis": 1}),
+    ("resize_bilinear", "torch.upsample_bilinear", {"align_corners": True}),
 )  # fmt: skip
+#: What these libraries have no default for, where the row has one: the row, the names, the option.
+_REQUIRED: Sequence[tuple[str, str, str]] = (
+    ("repeat", "np.repeat torch.repeat_interleave tf.repeat", "repeats"),
+    ("tile", "np.tile torch.tile tf.tile onnx::Tile", "reps"),
+    ("roll", "np.roll torch.roll tf.roll", "shift"),
+    ("pad", "np.pad torch.pad tf.pad onnx::Pad", "width"),
+    ("split", "onnx::Split", "sections"),
+    ("topk", "torch.topk onnx::TopK", "k"),
+    ("kthvalue", "torch.kthvalue", "k"),
+    ("full_like", "np.full_like torch.full_like", "value"),
+    ("one_hot", "tf.one_hot", "classes"),
+    ("unsorted_segment_sum", "tf.unsorted_segment_sum", "segments"),
+    ("randperm", "torch.randperm", "n"),
+    *((row, f"torch.{row}", "kernel") for row in _WINDOWS.split()),
+    *((row, f"torch.{row}", "size") for row in _ADAPTIVE.split()),
+)
+#: Where the device functions of rows are, and what their names are if they are not the rows'.
+_FILES = {"abs": "arithmetic", "round": "arithmetic", "sinc": "angles"}
+_FUNCTIONS = {"abs": "abs_", "round": "round_"}
 #: Names of the arguments behind x where scale and bias come first.
 _SCALE_FIRST = ("scale", "bias", "mean", "variance")
 
 
-def _with_defaults(library: str, of: str, names: str, defaults: Mapping[str, Any]) -> KernelSpec:
-    """A row with other defaults; it is called after the first of the names."""
-    row = _ROWS[of]
-    first = names.split()[0]
-    word = first.rpartition(":")[2].rpartition(".")[2]
-    said = ", ".join(f"{name}={value!r}" for name, value in defaults.items())
+def _named(of: str, names: str, **changes: Any) -> KernelSpec:
+    """A row with changes; it is called by the first of the names, which errors say."""
     return replace(
-        row,
-        name=f"{library}_{word}",
-        summary=f"{of} with {first}'s defaults: {said}",
-        options={**row.options, **defaults},
-        category=BY_LIBRARY,
-        aliases=tuple(names.split()),
-        ahead=None,
-        c=None,
+        _ROWS[of], name=names.split()[0], aliases=tuple(names.split()), category=BY_LIBRARY,
+        words=spellings(_ROWS[of]), ahead=None, c=None, **changes,
+    )  # fmt: skip
+
+
+def _with_defaults(of: str, names: str, defaults: Mapping[str, Any]) -> KernelSpec:
+    """A row with other defaults."""
+    said = ", ".join(f"{name}={value!r}" for name, value in defaults.items())
+    return _named(
+        of,
+        names,
+        summary=f"{of} with {names.split()[0]}'s defaults: {said}",
+        options={**_ROWS[of].options, **defaults},
     )
 
 
-def _onnx_div() -> KernelSpec:
-    """ONNX divides integers towards 0, where NumPy and torch give floats."""
-    floats, integers = _ROWS["div"], _ROWS["trunc_divide"]
+def _division(names: str, of_integers: str) -> KernelSpec:
+    """ONNX divides integers towards 0 and TensorFlow's first division downwards, where NumPy and
+    torch give floats.
+    """
+    floats, integers = _ROWS["div"], _ROWS[of_integers]
 
     def whole(dtypes: Sequence[str]) -> bool:
         return all("int" in dtype for dtype in dtypes)
@@ -138,10 +174,121 @@ def _onnx_div() -> KernelSpec:
         assert chosen.reference is not None
         return chosen.reference(a, b)
 
-    return replace(
-        floats, name="onnx_Div", plan=plan, reference=reference, weak=None, exact=True,
-        summary="div; of integers trunc_divide", aliases=("onnx::Div",), category=BY_LIBRARY,
-        tolerance=integers.tolerance, ahead=None, c=None,
+    return _named(
+        "div", names, plan=plan, reference=reference, weak=None, exact=True,
+        summary=f"div; of integers {of_integers}", tolerance=integers.tolerance,
+    )  # fmt: skip
+
+
+def _extreme(name: str) -> KernelSpec:
+    """torch's max and min give the indices too, where they go along an axis."""
+    largest = name == "max"
+    values = _ROWS[name].reference
+
+    def reference(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        assert values is not None
+        found = values(x, axis=axis, keepdims=keepdims)
+        places = _ROWS[f"arg{name}"].reference
+        assert places is not None
+        return found if axis is None else (found, places(x, axis=axis, keepdims=keepdims))
+
+    return _named(
+        name, f"torch.{name}", inputs=("x",), apart=(), plan=extreme_and_place(largest),
+        reference=reference, options={"axis": None, "keepdims": False},
+        summary=f"{name} over all; along an axis, {name} and arg{name}",
+    )  # fmt: skip
+
+
+def _rms_norm() -> KernelSpec:
+    """torch's eps is that of the dtype in which it computes."""
+    row = _ROWS["rms_norm"]
+
+    def reference(x: Any, weight: Any = 1, eps: float | None = None) -> Any:
+        import numpy as np
+
+        assert row.reference is not None
+        wide = np.result_type(x, weight) == np.float64
+        own = (2.0**-52 if wide else 2.0**-23) if eps is None else eps
+        return row.reference(np.asarray(x, np.float64), weight, eps=own)
+
+    return _named(
+        "rms_norm", "torch.rms_norm", options={"eps": None}, reference=reference, exact=True,
+        summary="rms_norm whose eps is that of float64, or of float32 for other dtypes",
+    )  # fmt: skip
+
+
+def _onnx_pow() -> KernelSpec:
+    """ONNX's has the dtype of the base."""
+
+    def rule(
+        rules: DtypeRules, given: Sequence[str], _: Mapping[str, Any]
+    ) -> tuple[Sequence[str], Sequence[str]]:
+        return given[:1], (compute_dtype(rules.promote(*given)),) * 2
+
+    def reference(a: Any, b: Any) -> Any:
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            return np.power(a, b).astype(np.asarray(a).dtype)
+
+    return elementwise(
+        "onnx::Pow", "a b", "a ** b in the dtype of a", reference, "onnx::Pow", file="powers",
+        function="pow_", rule=rule, dtypes=NUMBERS, category=BY_LIBRARY, exact=True,
+        tolerance=(32, 0),
+    )  # fmt: skip
+
+
+def _without_mask() -> KernelSpec:
+    """torch's dropout gives no mask."""
+    row = _ROWS["dropout"]
+
+    def plan(call: Call) -> Plan:
+        made = row.plan(call)
+        mask = Temporary(len(made.temporaries))
+        launches = tuple(
+            replace(
+                one,
+                args={
+                    n: mask if isinstance(arg, Output) and arg.index == 1 else arg
+                    for n, arg in one.args.items()
+                },
+            )
+            for one in made.launches
+        )
+        return replace(
+            made,
+            outputs=made.outputs[:1],
+            launches=launches,
+            temporaries=(*made.temporaries, made.outputs[1]),
+        )
+
+    def reference(x: Any, **options: Any) -> Any:
+        assert row.reference is not None
+        return row.reference(x, **options)[0]
+
+    return _named(
+        "dropout", "torch.dropout", plan=plan, reference=reference,
+        summary="dropout without the mask, which is dropout's second result",
+    )  # fmt: skip
+
+
+def _instance_norm() -> KernelSpec:
+    """torch.nn.functional's has the running mean and variance before weight and bias."""
+    return _named(
+        "instance_norm", "torch.nn.functional.instance_norm", inputs=("x",),
+        summary="instance_norm without weight and bias, which stand elsewhere there: give them to "
+        "instance_norm",
+    )  # fmt: skip
+
+
+def _floats(name: str, of: str, rule: DtypeRule) -> KernelSpec:
+    """NumPy's gives floats, of integers and bool too."""
+    row = _ROWS[of]
+    assert row.reference is not None
+    return elementwise(
+        f"np.{name}", "x", f"{of}; integers and bool are converted to floats", row.reference,
+        f"np.{name} numpy.{name}", file=_FILES[of], function=_FUNCTIONS.get(of, of), rule=rule,
+        category=BY_LIBRARY, tolerance=row.tolerance or (0, 0),
     )  # fmt: skip
 
 
@@ -153,17 +300,29 @@ def _batch_norm() -> KernelSpec:
         assert row.reference is not None
         return row.reference(x, mean, variance, scale, bias, eps=eps)
 
-    return replace(
-        row, name="onnx_BatchNormalization", inputs=("x", *_SCALE_FIRST), reference=reference,
-        plan=batch_norm_in_order(_SCALE_FIRST), category=BY_LIBRARY, ahead=None, c=None,
+    return _named(
+        "batch_norm",
+        "onnx::BatchNormalization BatchNormalization torch.batch_norm aten::batch_norm "
+        "native_batch_norm native_batch_norm_legit_no_training",
+        inputs=("x", *_SCALE_FIRST), reference=reference, plan=batch_norm_in_order(_SCALE_FIRST),
         summary="batch_norm whose scale and bias stand before the mean and the variance",
-        aliases=("onnx::BatchNormalization", "BatchNormalization", "torch.batch_norm",
-                 "aten::batch_norm", "native_batch_norm", "native_batch_norm_legit_no_training"),
     )  # fmt: skip
 
 
 ROWS: tuple[KernelSpec, ...] = (
     *(_with_defaults(*one) for one in _DEFAULTS),
-    _onnx_div(),
+    *(_with_defaults(of, names, {option: None}) for of, names, option in _REQUIRED),
+    _division("onnx::Div", "trunc_divide"),
+    _division("tf.Div", "trunc_divide"),
+    _division("tf.div", "floor_divide"),
+    _extreme("max"),
+    _extreme("min"),
+    _rms_norm(),
+    _onnx_pow(),
+    _without_mask(),
+    _instance_norm(),
+    _floats("fabs", "abs", FLOATING),
+    _floats("rint", "round", FLOATING),
+    _floats("sinc", "sinc", QUOTIENT),
     _batch_norm(),
 )

@@ -135,6 +135,10 @@ _REASONS: Mapping[str, str] = {
     "np.nonzero numpy.nonzero": "NumPy gives an array for each axis: run argwhere, of which these "
     "are the columns",
     "np.select numpy.select": "NumPy's takes lists: run where for each condition",
+    "torch.equal": "torch's is one bool for two arrays: run eq, then all",
+    "np.logistic numpy.logistic": "NumPy's draws numbers: sigmoid is 1 / (1 + exp(-x))",
+    "np.histogram numpy.histogram torch.histogram": "its second result are the edges, and bins "
+    "may be a number: run histogram with the edges for the counts, or histc",
     "np.resize numpy.resize": "NumPy's repeats elements: run reshape, tile and strided_slice",
     "sconv2d": "no kernel here does both convolutions: run depthwise_conv2d, then conv2d with a "
     "kernel of 1x1",

@@ -71,6 +71,8 @@ def _promoted(rules: DtypeRules, dtypes: Sequence[str]) -> str:
 
 
 def _floating(rules: DtypeRules, dtypes: Sequence[str]) -> str:
+    if all(dtype in BITS for dtype in dtypes):  # uint8 and int8 give float16, their sum is int16
+        return rules.promote(*map(rules.floating, dtypes))
     return rules.floating(rules.promote(*dtypes))
 
 

@@ -27,10 +27,14 @@ def _same(rules: DtypeRules, dtype: str) -> str:
 def _scanned(step: str, none: float) -> Callable[..., Any]:
     """The NumPy ufunc's `accumulate`, with the options of a scan."""
 
-    def reference(x: Any, axis: int = -1, exclusive: bool = False, reverse: bool = False) -> Any:
+    def reference(
+        x: Any, axis: int | None = -1, exclusive: bool = False, reverse: bool = False
+    ) -> Any:
         import numpy as np
 
         x = np.asarray(x)
+        if axis is None:
+            x, axis = x.reshape(-1), 0
         if step in ("add", "multiply"):
             x = x.astype(np.add.reduce(np.zeros(0, x.dtype)).dtype)
         x = np.flip(x, axis) if reverse else x
@@ -66,9 +70,11 @@ _OPTIONS: Mapping[str, Any] = {"axis": -1, "exclusive": False, "reverse": False}
 _scan = partial(along_axis, category="scan", options=_OPTIONS)
 
 ROWS: tuple[KernelSpec, ...] = (
-    _scan("cumsum", scan("sum", _accumulated), "sum of each element and all before it along axis",
+    _scan("cumsum", scan("sum", _accumulated), "sum of each element and all before it along axis "
+          "(None: of all)",
           _scanned("add", 0), "cum_sum scan_sum", tolerance=(16, 16)),
-    _scan("cumprod", scan("prod", _accumulated), "product of each element and all before it",
+    _scan("cumprod", scan("prod", _accumulated), "product of each element and all before it along "
+          "axis (None: of all)",
           _scanned("multiply", 1), "cum_prod", tolerance=(256, 0)),
     _scan("logcumsumexp", scan("logsum", _same), "log(cumsum(exp(x))) that does not overflow",
           _scanned("logaddexp", float("-inf")), "cumulative_logsumexp", dtypes=FLOATS,

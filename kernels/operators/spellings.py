@@ -63,7 +63,7 @@ _ROWS: Sequence[tuple[str, Mapping[str, str]]] = (
     ("arange", {"stop": "end"}),
     ("embedding_backward", {"rows": "num_weights num_embeddings", "padding": "padding_idx"}),
     ("linspace", {"stop": "end", "count": "num steps"}),
-    ("eye", {"rows": "n", "columns": "m"}),
+    ("eye", {"rows": "n N", "columns": "m M"}),
 )
 
 

@@ -15,7 +15,8 @@ from . import tuning_order
 from .elementwise import shape_of
 from .lanes import parted
 from .layouts import broadcast_strides, collapse
-from .sorting import Sorting, flat, lane_launch
+from .sorting import Sorting, lane_launch
+from .vectors import flat
 
 __all__ = ["masked_scatter", "masked_select", "nonzero", "unique"]
 

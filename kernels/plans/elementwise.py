@@ -15,6 +15,7 @@ __all__ = [
     "compute_dtype",
     "elementwise",
     "normal_axes",
+    "one_axis",
     "shape_of",
 ]
 
@@ -65,6 +66,21 @@ def normal_axes(call: spec.Call, axis: Any, ndim: int, *, several: bool = True) 
     if len(set(axes)) != len(axes):
         raise spec.ArgumentError(f"{call.kernel}: axis {axis!r} names an axis twice.")
     return tuple(sorted(axes))
+
+
+def one_axis(call: spec.Call, ndim: int) -> int:
+    """The option `axis`, which has to be one.
+
+    Raises:
+        ArgumentError: it is not, or the array has none.
+    """
+    axes = normal_axes(call, call.options["axis"], ndim, several=False)
+    if len(axes) != 1 or isinstance(call.options["axis"], tuple | list):
+        raise spec.ArgumentError(
+            f"{call.kernel}: axis is {call.options['axis']!r} for an array of {ndim} dimensions; "
+            "it has to be one axis. Reshape the array where several are meant."
+        )
+    return axes[0]
 
 
 def shape_of(call: spec.Call, *shapes: Sequence[int]) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ __all__ = [
     "Reduced",
     "Sum",
     "arg",
+    "extreme_and_place",
     "extremes",
     "fold",
     "fold_into",
@@ -169,7 +170,7 @@ def initial_of(call: spec.Call, dtype: str) -> int | float | None:
             f"{call.kernel}: initial is {value!r}, which {dtype}, the dtype of the result, does "
             "not hold. Give a number that it does, or convert the array first."
         )
-    return value
+    return int(bool(value)) if dtype == "bool" else value
 
 
 def total(
@@ -266,8 +267,12 @@ def fold_into(
     )
 
 
-def arg(largest: bool) -> Callable[[spec.Call], spec.Plan]:
-    """The plan of argmax (`largest`) and argmin, along one axis or over all."""
+def arg(largest: bool, *, values: bool = False) -> Callable[[spec.Call], spec.Plan]:
+    """The plan of argmax (`largest`) and argmin, along one axis or over all.
+
+    Args:
+        values: what the indices are of stands before them.
+    """
 
     def plan(call: spec.Call) -> spec.Plan:
         axis = call.options["axis"]
@@ -276,26 +281,41 @@ def arg(largest: bool) -> Callable[[spec.Call], spec.Plan]:
                 f"{call.kernel}: axis is {axis!r}; it has to be one axis, or None for all."
             )
         shapes = Reduced(call, in_order=True)
-        out = call.output(shapes.shape, "int64")
-        if not out.size:
-            return spec.Plan((out,), ())
+        if values:
+            outs = outputs(call, shapes.shape, shapes.x.dtype, "int64")
+        else:
+            outs = (call.output(shapes.shape, "int64"),)
+        if not outs[0].size:
+            return spec.Plan(outs, ())
         shapes.refuse_nothing()
-        work = shapes.work(out)
+        work = shapes.work(outs[-1])
         dtype = compute_dtype(shapes.x.dtype)
         chosen: dict[str, Any] = {"LARGEST": largest}
-        whole = Step("arg", dtype, {}, {}, {**chosen, "at": None, "value": None})
+        goal: dict[str, spec.Argument] = {"value": spec.Output(0)} if values else {}
+        absent = {} if values else {"value": None}
+        found = spec.Output(len(outs) - 1)
+        whole = Step("arg", dtype, goal, {}, {**chosen, "at": None, **absent})
         parts = work.parts(whole)
         if parts == 1:
-            work.launches.append(work.first(whole, spec.Output()))
+            work.launches.append(work.first(whole, found))
         else:
             value, index = work.temporary(dtype, parts), work.temporary("int64", parts)
             piece = Step("arg", dtype, {"value": value}, {}, {**chosen, "at": None})
-            rest = Step("arg", dtype, {"at": index}, {}, {**chosen, "value": None})
+            rest = Step("arg", dtype, {"at": index, **goal}, {}, {**chosen, **absent})
             work.launches.append(work.first(piece, index, parts))
-            work.launches.append(work.rest(rest, value, spec.Output(), parts))
-        return work.plan(out)
+            work.launches.append(work.rest(rest, value, found, parts))
+        return work.plan(*outs)
 
     return plan
+
+
+def extreme_and_place(largest: bool) -> Callable[[spec.Call], spec.Plan]:
+    """The plan of torch's max (`largest`) and min: the element over all, or along an axis the
+    elements and their indices.
+    """
+    over_all = fold("max" if largest else "min", lambda rules, dtype: dtype)
+    along = arg(largest, values=True)
+    return lambda call: (over_all if call.options["axis"] is None else along)(call)
 
 
 def in_steps(

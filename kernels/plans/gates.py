@@ -8,9 +8,8 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning
-from .elementwise import Walk, compute_dtype
+from .elementwise import Walk, compute_dtype, one_axis
 from .layouts import broadcast_strides, broadcasts, collapse
-from .scans import one_axis
 
 __all__ = ["glu_backward", "halves", "rope", "walk"]
 

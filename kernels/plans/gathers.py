@@ -9,9 +9,9 @@ from typing import Any
 from xtarget import spec
 
 from .constants import dtype_option
+from .elementwise import one_axis
 from .layouts import broadcast_strides, collapse, without_axes
 from .movement import copy_launch, flat_launch, integers
-from .scans import one_axis
 
 __all__ = [
     "MODES",

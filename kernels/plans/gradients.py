@@ -8,12 +8,11 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning
-from .elementwise import compute_dtype
+from .elementwise import compute_dtype, one_axis
 from .folds import Sum
 from .lanes import parted
 from .layouts import Space, collapse, without_axes
 from .reduction import Work
-from .scans import one_axis
 
 __all__ = [
     "add_norm",

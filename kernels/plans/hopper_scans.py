@@ -8,8 +8,9 @@ from typing import Final
 
 from xtarget import spec
 
+from .elementwise import one_axis
 from .layouts import collapse
-from .scans import one_axis, scan
+from .scans import scan
 
 __all__ = ["cumsum"]
 
@@ -25,9 +26,9 @@ def cumsum(call: spec.Call) -> spec.Plan:
     """The plan of cumsum."""
     usual = scan("sum", lambda rules, dtype: rules.accumulated(dtype))
     x = call.array(0)
-    one_axis(call, x.ndim)
     if (
         call.general
+        or call.options["axis"] is None
         or x.dtype != "float32"
         or call.options["exclusive"]
         or call.options["reverse"]

@@ -17,12 +17,11 @@ from xtarget.spec import (
     dtype_constant,
 )
 
-from .elementwise import compute_dtype
+from .elementwise import compute_dtype, one_axis
 from .folds import Sum
 from .gates import walk
 from .layouts import collapse, without_axes
 from .reduction import Work
-from .scans import one_axis
 
 __all__ = ["colours", "contrast"]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from xtarget import spec
 
+from .elementwise import one_axis
 from .movement import copy_launch
-from .scans import one_axis
 
 __all__ = ["beside", "concat", "stack"]
 

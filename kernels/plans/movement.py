@@ -12,12 +12,11 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning
-from .elementwise import normal_axes
+from .elementwise import normal_axes, one_axis
 from .gates import walk
 from .lanes import lanes
 from .layouts import collapse
 from .options import one_of
-from .scans import one_axis
 from .transposes import transposed_launch
 
 __all__ = [

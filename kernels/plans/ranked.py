@@ -12,7 +12,8 @@ from .elementwise import compute_dtype, normal_axes
 from .folds import is_floating
 from .layouts import collapse, without_axes
 from .movement import copy_launch
-from .sorting import Sorting, array_and_axis, lane_launch
+from .sorting import Sorting, lane_launch
+from .vectors import array_and_axis
 
 __all__ = ["median", "mode", "quantile"]
 

@@ -7,12 +7,11 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning
-from .elementwise import compute_dtype
+from .elementwise import compute_dtype, one_axis
 from .entropy import reduction_option, rows_reduced
 from .folds import is_floating
 from .gradients import alike, rows_launch
 from .layouts import collapse
-from .scans import one_axis
 
 __all__ = ["cosine_distance", "ctc", "pairwise"]
 

@@ -171,7 +171,9 @@ def layer_norm(call: spec.Call) -> spec.Plan:
 
 
 def rms_norm(call: spec.Call) -> spec.Plan:
-    """The plan of rms_norm over the last axis, with or without weight."""
+    """The plan of rms_norm over the last axis, with or without weight; eps None: as torch, that of
+    float64 or float32, in which half types are computed.
+    """
     return _norm(call, "normalization:rms_norm", ("weight",))
 
 
@@ -205,5 +207,8 @@ def _norm(call: spec.Call, source: str, parameters: tuple[str, ...]) -> spec.Pla
     out = call.output(x.shape, call.rules.promote(*(arg.dtype for arg in call.args)))
     if not out.size:
         return spec.Plan((out,), ())
-    args["eps"] = spec.Scalar(float(call.options["eps"]), compute_dtype(out.dtype))
+    eps = call.options["eps"]
+    if eps is None:
+        eps = 2.0**-52 if out.dtype == "float64" else 2.0**-23
+    args["eps"] = spec.Scalar(float(eps), compute_dtype(out.dtype))
     return spec.Plan((out,), (_launch(call, source, x, out, x.ndim - 1, args, constants),))

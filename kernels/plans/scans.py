@@ -9,10 +9,11 @@ from xtarget import spec
 
 from . import tuned, tuning
 from .alongside import NOTHING, NOTHING_BEFORE
-from .elementwise import compute_dtype, normal_axes
+from .elementwise import compute_dtype, one_axis
 from .folds import outputs
 from .lanes import parted
 from .layouts import collapse, without_axes
+from .vectors import array_and_axis
 
 __all__ = ["scan", "scan_arg"]
 
@@ -33,21 +34,6 @@ class _Line(NamedTuple):
     grid: tuple[int, int, int]
     pieces: int
     num_warps: int
-
-
-def one_axis(call: spec.Call, ndim: int) -> int:
-    """The option `axis`, which has to be one.
-
-    Raises:
-        ArgumentError: it is not, or the array has none.
-    """
-    axes = normal_axes(call, call.options["axis"], ndim, several=False)
-    if len(axes) != 1 or isinstance(call.options["axis"], tuple | list):
-        raise spec.ArgumentError(
-            f"{call.kernel}: axis is {call.options['axis']!r} for an array of {ndim} dimensions; "
-            "it has to be one axis. Reshape the array where several are meant."
-        )
-    return axes[0]
 
 
 def _line(
@@ -114,7 +100,7 @@ def _launch(
     given, absent = parted(addresses)
     return spec.Launch(
         f"scans:{source}",
-        {"x": spec.Input(0), **given, **line.numbers},
+        {**given, **line.numbers},
         {**absent, **line.constants, **constants, "T": spec.dtype_constant(dtype)},
         line.grid,
         num_warps=line.num_warps,
@@ -126,7 +112,8 @@ def _flag(call: spec.Call, name: str) -> bool:
 
 
 def scan(op: str, result: Result) -> Callable[[spec.Call], spec.Plan]:
-    """The plan of a scan with the options `axis`, `exclusive` and `reverse`.
+    """The plan of a scan with the options `axis` (None: of all elements in the order of their
+    indices), `exclusive` and `reverse`.
 
     Args:
         op: `sum`, `prod`, `logsum`, `max` or `min`.
@@ -134,8 +121,7 @@ def scan(op: str, result: Result) -> Callable[[spec.Call], spec.Plan]:
     """
 
     def plan(call: spec.Call) -> spec.Plan:
-        x = call.array(0)
-        axis = one_axis(call, x.ndim)
+        x, axis, given, before, kept = array_and_axis(call)
         dtype = result(call.rules, x.dtype)
         out = call.output(x.shape, dtype)
         exclusive, reverse = _flag(call, "exclusive"), _flag(call, "reverse")
@@ -145,17 +131,14 @@ def scan(op: str, result: Result) -> Callable[[spec.Call], spec.Plan]:
         line = _line(call, x, out, axis, reverse=reverse, costly=op == "logsum")
         common = {**NOTHING, **NOTHING_BEFORE, "BEFORE": False, "OP": op, "EXCLUSIVE": exclusive}
         ends = None
-        launches: list[spec.Launch] = []
-        temporaries: tuple[spec.ArrayType, ...] = ()
+        launches: list[spec.Launch] = [*before]
+        temporaries: tuple[spec.ArrayType, ...] = kept
         if line.pieces > 1:
-            ends = spec.Temporary()
-            temporaries = (_ends(line, computed),)
-            launches.append(
-                _launch(
-                    "scan", line, {"ends": None, "out": ends}, {**common, "ENDS": True}, computed
-                )
-            )
-        addresses = {"ends": ends, "out": spec.Output()}
+            ends = spec.Temporary(len(kept))
+            temporaries = (*kept, _ends(line, computed))
+            pieces = {"x": given, "ends": None, "out": ends}
+            launches.append(_launch("scan", line, pieces, {**common, "ENDS": True}, computed))
+        addresses: dict[str, Any] = {"x": given, "ends": ends, "out": spec.Output()}
         launches.append(_launch("scan", line, addresses, {**common, "ENDS": False}, computed))
         return spec.Plan((out,), tuple(launches), temporaries)
 
@@ -185,11 +168,11 @@ def scan_arg(largest: bool) -> Callable[[spec.Call], spec.Plan]:
         temporaries: tuple[spec.ArrayType, ...] = ()
         if line.pieces > 1:
             temporaries = (_ends(line, computed), _ends(line, "int64"))
-            goal = {"out": spec.Temporary(0), "at": spec.Temporary(1)}
+            goal = {"x": spec.Input(0), "out": spec.Temporary(0), "at": spec.Temporary(1)}
             ends_only = {**common, "ENDS": True}
             launches.append(_launch("scan_arg", line, {**ends, **goal}, ends_only, computed))
             ends = {"ends": spec.Temporary(0), "ends_at": spec.Temporary(1)}
-        goal = {"out": spec.Output(0), "at": spec.Output(1)}
+        goal = {"x": spec.Input(0), "out": spec.Output(0), "at": spec.Output(1)}
         launches.append(
             _launch("scan_arg", line, {**ends, **goal}, {**common, "ENDS": False}, computed)
         )

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from xtarget import spec
 
+from .elementwise import one_axis
 from .gates import walk
 from .layouts import without_axes
 from .movement import copy_launch, integers, pad
-from .scans import one_axis
 
 __all__ = ["difference", "pad_last", "select_scatter", "slice_scatter"]
 

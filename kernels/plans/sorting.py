@@ -11,10 +11,9 @@ from . import digits, tuned, tuning, tuning_order
 from .folds import outputs
 from .lanes import lanes, parted
 from .layouts import collapse, without_axes
-from .movement import copy_launch
 from .narrowing import Lines, narrow
 from .radix import by_digits, radix
-from .scans import one_axis
+from .vectors import array_and_axis, flat
 
 __all__ = [
     "Sorting",
@@ -51,19 +50,6 @@ def lane_launch(
     if walks and tuning.outer_products(call.vendor):
         block = min(block, spec.next_power_of_2(size))
     return lanes(source, size, block, args, constants or {}, num_warps=sizes.num_warps)
-
-
-def flat(call: spec.Call, x: spec.ArrayType, source: spec.Argument, goal: spec.Temporary) -> Any:
-    """An array as a vector of its elements in the order of their indices: its layout, where it is,
-    and what has to be launched and kept to have it there.
-    """
-    one = spec.ArrayType(x.dtype, (x.size,), (1,))
-    if x.contiguous:
-        return one, source, (), ()
-    copies = copy_launch(
-        call, source, x.shape, x.strides, spec.contiguous_strides(x.shape), out=goal
-    )
-    return one, goal, copies, (one,)
 
 
 class Sorting:
@@ -303,23 +289,6 @@ class Sorting:
         self, outs: tuple[spec.ArrayType, ...], before: tuple[spec.Launch, ...] = ()
     ) -> spec.Plan:
         return spec.Plan(outs, (*before, *self.launches), tuple(self.temporaries))
-
-
-def array_and_axis(
-    call: spec.Call, axis: int | None = None
-) -> tuple[spec.ArrayType, int, spec.Argument, Any, Any]:
-    """The array as it is sorted (the option `axis` is None: as a vector), the axis, and the rest of
-    what `flat` gives.
-    """
-    x = call.array(0)
-    if axis is not None:
-        if not x.ndim:
-            raise spec.ArgumentError(f"{call.kernel}: x has no dimensions; it needs one.")
-        return x, axis, spec.Input(0), (), ()
-    if call.options["axis"] is None:
-        one, source, launches, temporaries = flat(call, x, spec.Input(0), spec.Temporary(0))
-        return one, 0, source, tuple(launches), temporaries
-    return x, one_axis(call, x.ndim), spec.Input(0), (), ()
 
 
 def sort(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xtarget import spec
 
+from .elementwise import one_axis
 from .folds import outputs
 from .layouts import without_axes
 from .movement import integers
-from .scans import one_axis
 from .sorting import Sorting
 
 __all__ = ["kthvalue", "topk"]

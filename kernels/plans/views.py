@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from xtarget import spec
 
+from .elementwise import one_axis
 from .layouts import without_axes
 from .lies import SHAPES, VIEWS
 from .movement import copied_view, copy_launch
-from .scans import one_axis
 
 __all__ = [
     "broadcast_to",

@@ -88,3 +88,10 @@ def test_any_bytes(device: str, data: bytes, name: str) -> None:
     _check(name, x, np.flip(x).copy(), device=device)
     _check("sum", x, device=device)
     _check("max", x, device=device)
+
+
+def test_the_initial_value_of_a_reduction_of_bool_is_one(device: str) -> None:
+    x = np.arange(40).reshape(4, 10) > 15
+    for name, initial in (("min", -2), ("min", 3), ("max", 7), ("max", 0)):
+        found = xtarget.run(name, x, axis=1, initial=initial, device=device)
+        np.testing.assert_array_equal(found, getattr(x, name)(1, initial=initial), strict=True)

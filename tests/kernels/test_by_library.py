@@ -51,6 +51,7 @@ def windows(x: np.ndarray) -> np.ndarray:
         ("LeakyRelu", np.where(MIXED > 0, MIXED, 0.01 * MIXED)),
         ("tf.nn.leaky_relu", np.where(MIXED > 0, MIXED, 0.2 * MIXED)),
         ("tf.cumsum", np.cumsum(MIXED, 0)),
+        ("np.cumsum", np.cumsum(MIXED)),
         ("tf.math.cumprod", np.cumprod(MIXED, 0)),
         ("cumsum", np.cumsum(MIXED, -1)),
         ("np.diagonal", np.diagonal(MIXED)),
@@ -87,6 +88,9 @@ def test_a_small_root_mean_square_shows_torchs_eps() -> None:
     small = MIXED * np.float32(1e-4)
     right = by_torch("rms_norm", small, normalized_shape=(6,))
     np.testing.assert_allclose(run("torch.rms_norm", small), right, 1e-5)
+    tiny = MIXED.astype(np.float64) * 1e-7
+    right = by_torch("rms_norm", tiny, normalized_shape=(6,))
+    np.testing.assert_allclose(run("torch.rms_norm", tiny), right, 1e-12)
 
 
 def test_the_gradient_of_a_diagonal_is_of_the_same_axes() -> None:
@@ -114,6 +118,114 @@ def test_onnx_divides_integers_towards_zero_and_floats_as_others() -> None:
     np.testing.assert_array_equal(found, [3, -3, -2])
     np.testing.assert_array_equal(run("onnx::Div", a / 1, b / 1), a / b)
     np.testing.assert_array_equal(run("Div", a, b), a / b)
+
+
+def test_tensorflows_first_division_of_integers_goes_down_and_its_operators_towards_zero() -> None:
+    a, b = np.array([7, -7, 9], np.int32), np.array([2, 2, -4], np.int32)
+    np.testing.assert_array_equal(run("tf.compat.v1.div", a, b), [3, -4, -3])
+    np.testing.assert_array_equal(run("tf.raw_ops.Div", a, b), [3, -3, -2])
+    np.testing.assert_array_equal(run("tf.math.divide", a, b), a / b)
+
+
+def test_onnx_powers_have_the_dtype_of_the_base() -> None:
+    for one, other in (("float32", "int64"), ("int32", "float32"), ("int64", "int64")):
+        a, b = np.array([1, 2, 3], one), np.array([4, 5, 2], other)
+        right = np.power(a, b).astype(one)
+        np.testing.assert_allclose(run("onnx::Pow", a, b), right, 1e-6, strict=True)
+
+
+@pytest.mark.parametrize("x", [ORDER[0].T, ORDER[0, :, ::-1, ::2]])
+def test_numpys_running_sums_without_an_axis_are_of_all_elements(x: np.ndarray) -> None:
+    np.testing.assert_array_equal(run("np.cumsum", x), np.cumsum(x))
+    np.testing.assert_array_equal(run("cumsum", x, axis=None, reverse=True),
+                                  np.cumsum(x.ravel()[::-1])[::-1])  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("dtype", ["float32", "bool"])
+def test_torchs_extremes_along_an_axis_have_their_indices(name: str, dtype: str) -> None:
+    x = (MIXED > 0) if dtype == "bool" else np.where(ORDER % 11 == 0, np.nan, np.rint(MIXED))
+    x = x.astype(dtype)
+    for shape, dim, keepdim in ((x.shape, 1, False), ((2, 108), -1, True)):
+        given = x.reshape(shape)
+        found = run(f"torch.{name}", given, dim=dim, keepdim=keepdim)
+        values, places = getattr(torch, name)(torch.from_numpy(given), dim=dim, keepdim=keepdim)
+        for one, right in zip(found, (values, places), strict=True):
+            np.testing.assert_array_equal(one, right.numpy(), strict=True)
+    np.testing.assert_array_equal(run(f"torch.{name}", x), getattr(np, name)(x))
+    with pytest.raises(xtarget.ArgumentError, match=rf"torch\.{name} takes 1 argument"):
+        run(f"torch.{name}", x, x)
+
+
+def test_extremes_of_a_long_row_have_their_index() -> None:
+    x = np.sin(np.arange(300_001, dtype=np.float32)).reshape(1, -1)
+    for name in ("max", "min"):
+        value, place = run(f"aten::{name}.dim", x, dim=1)
+        np.testing.assert_array_equal(place, getattr(x, f"arg{name}")(1))
+        np.testing.assert_array_equal(value, getattr(x, name)(1))
+
+
+@pytest.mark.parametrize("name", ["fabs", "rint", "sinc"])
+def test_numpys_functions_of_integers_give_floats(name: str) -> None:
+    for dtype in (np.int64, np.int8):
+        x = np.array([-3, 0, 2], dtype)
+        found, right = run(f"np.{name}", x), getattr(np, name)(x)
+        np.testing.assert_allclose(found, right, 1e-6, 1e-15, strict=True)
+    assert run("torch.fabs", np.array([-3])).dtype == np.int64
+
+
+def test_torchs_dropout_gives_no_mask() -> None:
+    kept = run("torch.nn.functional.dropout", MIXED, p=0.25, seed=3)
+    np.testing.assert_array_equal(kept, run("dropout", MIXED, p=0.25, seed=3)[0])
+
+
+def test_torchs_upsample_bilinear_keeps_the_corners() -> None:
+    right = by_torch("interpolate", MIXED, scale_factor=2, mode="bilinear", align_corners=True)
+    found = run("torch.nn.functional.upsample_bilinear", MIXED, scale_factor=2)
+    np.testing.assert_allclose(found, right, 1e-4, 1e-5)
+
+
+def test_words_of_options_are_known_where_a_library_has_its_own_defaults() -> None:
+    np.testing.assert_array_equal(run("np.eye", N=3, M=2, k=1), np.eye(3, 2, 1))
+    np.testing.assert_array_equal(run("np.linspace", stop=3, num=7), np.linspace(0, 3, 7))
+    np.testing.assert_array_equal(run("np.ones", size=(2, 3)), np.ones((2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [("np.tile", "reps"), ("torch.tile", "reps"), ("onnx::TopK", "k"), ("tf.roll", "shift"),
+     ("onnx::Split", "sections"), ("torch.nn.functional.pad", "width"),
+     ("torch.nn.functional.max_pool2d", "kernel"),
+     ("torch.repeat_interleave", "repeats"), ("torch.adaptive_avg_pool2d", "size")],
+)  # fmt: skip
+def test_an_option_that_a_library_requires_has_to_be_given(name: str, option: str) -> None:
+    said = f"{xtarget.get(name).spec.name}: {option} is None; it has to be"
+    with pytest.raises(xtarget.ArgumentError, match=said):
+        run(name, MIXED)
+
+
+@pytest.mark.parametrize(
+    ("name", "said", "args", "options"),
+    [
+        (
+            "torch.nn.functional.instance_norm",
+            "torch.nn.functional.instance_norm",
+            (MIXED, MEAN, VARIANCE),
+            {},
+        ),
+        ("np.zeros", "np.zeros", (5,), {}),
+        ("ArgMax", "onnx::ArgMax", (X,), {"axis": 9}),
+        ("tf.math.cumsum", "tf.cumsum", (X,), {"axis": 9}),
+        ("numpy.random.rand", "np.rand", (), {"shap": 3}),
+        ("aten::max.dim", "torch.max", (X,), {"dim": (0, 1)}),
+    ],
+)
+def test_errors_say_the_librarys_name(
+    name: str, said: str, args: tuple[Any, ...], options: dict[str, Any]
+) -> None:
+    with pytest.raises(xtarget.ArgumentError) as error:
+        run(name, *args, **options)
+    assert str(error.value).startswith(said)
 
 
 @pytest.mark.parametrize("name", ["zeros", "ones", "eye", "linspace", "logspace", "random.rand"])
@@ -155,6 +267,9 @@ def test_names_of_onnx_that_differ_in_their_letters() -> None:
         ("tf.nn.ctc_loss", "labels first"),
         ("aten::resize", "run reshape"),
         ("numpy.nonzero", "run argwhere"),
+        ("np.histogram", "histogram with the edges"),
+        ("torch.equal", "run eq, then all"),
+        ("np.random.logistic", "sigmoid"),
         ("torch.median", "run kthvalue"),
         ("torch.inverse", "reciprocal"),
         ("aten::split.Tensor", "run split with sections="),

@@ -350,3 +350,13 @@ def test_a_middle_axis_of_as_many_rows_as_columns(device: str) -> None:
     x = np.arange(102, dtype=np.float32).reshape(3, 1, 2, 17) - 50
     for name in ("sum", "normalize", "norm"):
         check(name, x, axis=2, device=device)
+
+
+@pytest.mark.parametrize("name", ["arctan2", "heaviside"])
+def test_functions_of_two_small_integers_give_the_float_that_holds_both(
+    device: str, name: str
+) -> None:
+    for one, other in (("uint8", "int8"), ("int16", "uint16"), ("bool", "int8"), ("int8", "int64")):
+        a, b = np.array([1, 0, 1], one), np.array([1, 1, 0], other)
+        found = xtarget.run(f"np.{name}", a, b, device=device)
+        np.testing.assert_allclose(found, getattr(np, name)(a, b), 1e-3, strict=True)

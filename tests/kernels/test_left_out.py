@@ -13,7 +13,7 @@ from oracle import check
 import xtarget
 
 #: Inputs of any number: a list, in which None is no array.
-_LISTS = ("concat", "stack", "einsum")
+_LISTS = ("concat", "stack", "hstack", "vstack", "dstack", "einsum")
 #: Of the inputs that may be left out one has to be given.
 _ONE_OF = ("clip", "index", "index_put")
 OPTIONAL = {

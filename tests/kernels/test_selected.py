@@ -47,7 +47,9 @@ def test_elements_that_count(device: str, name: str, dtype: str) -> None:
     for scalar in (True, False):
         right = getattr(np, name)(np.float64(x), axis=1, where=scalar, **options)
         found = xtarget.run(name, x, where=scalar, axis=1, device=device, **options)
-        np.testing.assert_allclose(np.float64(found), right, rtol=2e-2)
+        with np.errstate(over="ignore"):
+            right = np.asarray(right).astype(found.dtype)  # 2**20 is inf in float16
+        np.testing.assert_allclose(np.float64(found), np.float64(right), rtol=2e-2)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
