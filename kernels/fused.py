@@ -13,7 +13,7 @@ from xtarget.spec import Call, DtypeRules, KernelSpec, Plan
 from .operators.rules import CASTABLE, FLOATS_OF_8_BITS
 from .plans.around_attention import around_attention
 from .plans.elementwise import compute_dtype, elementwise
-from .plans.heads import with_head
+from .plans.heads import with_heads
 from .plans.made import Made
 from .plans.picked import Picks, picked
 from .plans.rowwise import rowwise
@@ -97,8 +97,7 @@ def section(
     elif base is not None:
         plan = stored_through(function, result, *base)
     if heads and product is not None:
-        ((made, alone),) = _alone_of(heads, loaded, 2)
-        plan = with_head(made, alone, plan, function, result, *product)
+        plan = with_heads(_alone_of(heads, loaded, 2), plan, function, result, *product)
     elif heads and base is not None and base[0].category != "attention":
         ((made, alone),) = _alone_of(heads, loaded, 1)
         plan = scanned(made, alone, plan, function, result, base[0], base[1])
