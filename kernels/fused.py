@@ -17,12 +17,13 @@ from .plans.heads import with_heads
 from .plans.made import Made
 from .plans.picked import Picks, picked
 from .plans.rowwise import rowwise
+from .plans.scored_attention import scored
 from .plans.several import Result, several
 from .plans.stored import read_through, scanned, stored_through
 from .plans.tails import with_tail
 from .plans.viewed import Steps, viewed
 
-__all__ = ["section", "through_views"]
+__all__ = ["of_scores", "section", "through_views"]
 
 #: Names of a section's arguments.
 _INPUTS = "abcdefghijklmnop"
@@ -157,6 +158,33 @@ def _alone(result: Result, dtypes: Sequence[str]) -> Callable[[Call], Plan]:
     computed = [dtypes[place] for place in result.places]
     return elementwise(
         lambda _: result.steps, lambda rules, given, options: ((result.dtype,), computed), CASTABLE
+    )
+
+
+def of_scores(
+    name: str,
+    steps: str,
+    base: KernelSpec,
+    options: Mapping[str, Any],
+    arrays: int,
+    beside: Sequence[int],
+) -> KernelSpec:
+    """Attention whose scores go through steps.
+
+    Args:
+        arrays: how many arguments there are behind the query, the key and the value.
+        steps, base, options, beside: as of `scored`.
+    """
+    inputs = (*base.inputs[:3], *_INPUTS[:arrays])
+    return KernelSpec(
+        name,
+        inputs,
+        scored(steps, base, options, beside),
+        category="fused",
+        summary="attention of a fused function, with a function of its scores",
+        dtypes=CASTABLE,
+        apart=inputs,
+        complete=True,
     )
 
 

@@ -36,7 +36,7 @@ def close(got: Any, want: Any, dtype: str = "") -> None:
 
 
 def plain(x: Any, w: Any) -> Any:
-    return run("exp", x) @ run("tanh", w)
+    return run("relu", x) @ run("abs", w)
 
 
 def dequantised(x: Any, by_row: Any, w: Any, by_column: Any) -> Any:
@@ -88,10 +88,10 @@ def test_both_factors_are_made_in_the_products_launch(
     assert "Launches: 1, of which 1 are fused" in fused.explain(*args)
 
 
-@pytest.mark.parametrize("rows", [3, 65])
+@pytest.mark.parametrize("rows", [3, 40])
 def test_it_runs_on_units_of_matrices(on: str, rows: int) -> None:
-    args = (floats(rows, 40), floats(rows, 1), bytes_of(24, 40), floats(24, 1), floats(24),
-            floats(rows, 24))  # fmt: skip
+    args = (floats(rows, 40), floats(rows, 1), bytes_of(12, 40), floats(12, 1), floats(12),
+            floats(rows, 12))  # fmt: skip
     launched: list[str] = []
     with xtarget.hooks.add(exit=lambda launch: launched.append(launch.kernel)):
         got = xtarget.fuse(layer)(*args, device=on)
@@ -99,7 +99,7 @@ def test_it_runs_on_units_of_matrices(on: str, rows: int) -> None:
     assert on.startswith("cpu") or len(launched) == 1
 
 
-def test_floats_of_8_bits_times_scales_are_both_factors(device: str) -> None:
+def test_of_floats_of_8_bits_one_factor_is_made_there(device: str) -> None:
     pytest.importorskip("ml_dtypes")
     kind = numpy_dtype("float8_e4m3fn")
 
@@ -111,7 +111,7 @@ def test_floats_of_8_bits_times_scales_are_both_factors(device: str) -> None:
             floats(33, 48).astype(kind), floats(33, 1, dtype="float32"))  # fmt: skip
     fused = xtarget.fuse(scaled)
     close(fused(*args), scaled(*args))
-    assert "Launches: 1, of which 1 are fused" in fused.explain(*args)
+    assert "Launches: 2, of which 2 are fused" in fused.explain(*args)
     many = (np.repeat(args[0], 14, 0), np.repeat(args[1], 14, 0), np.repeat(args[2], 4, 0),
             np.repeat(args[3], 4, 0))  # fmt: skip
     more = xtarget.fuse(scaled)
@@ -122,8 +122,8 @@ def test_floats_of_8_bits_times_scales_are_both_factors(device: str) -> None:
 
 def test_the_order_of_the_functions_lines_does_not_decide(device: str) -> None:
     def turned(x: Any, w: Any) -> Any:
-        w = run("tanh", w)
-        return run("exp", x) @ w
+        w = run("abs", w)
+        return run("relu", x) @ w
 
     args = floats(5, 33), floats(33, 600)
     assert "Launches: 1, of which 1 are fused" in xtarget.fuse(turned).explain(*args)
@@ -136,8 +136,15 @@ def test_explain_says_why_a_factor_is_made_first(device: str) -> None:
     args = floats(70, 33), floats(33, 80)
     said = fused.explain(*args)
     assert "Launches: 2, of which 1 are fused" in said
-    assert "only where one has no more than 64 rows or columns" in said
+    assert "only where one has no more than 16 rows or columns" in said
     close(fused(*args), plain(*args))
+
+    def costly(x: Any, w: Any) -> Any:
+        return run("gelu", x) @ run("abs", w)
+
+    args = floats(7, 33), floats(33, 80)
+    assert "is made by sums, products and the like" in xtarget.fuse(costly).explain(*args)
+    close(xtarget.fuse(costly)(*args), costly(*args))
 
     def both_read(x: Any, w: Any) -> Any:
         y = run("tanh", x)
@@ -174,10 +181,10 @@ def test_other_sizes_of_the_same_trace_are_right(device: str) -> None:
 @pytest.mark.parametrize(
     ("target", "room", "dtype", "rows", "columns"),
     [
-        ("nvidia:sm_90", 227, "float32", 64, 4096),
-        ("nvidia:sm_89", 99, "float64", 64, 4096),
+        ("nvidia:sm_90", 227, "float32", 16, 4096),
+        ("nvidia:sm_89", 99, "float64", 16, 4096),
         pytest.param("nvidia:sm_90", 227, "float64", 14336, 16, marks=pytest.mark.long),
-        ("amd:gfx942", 64, "float64", 4096, 64),
+        ("amd:gfx942", 64, "float64", 4096, 16),
     ],
 )
 def test_what_both_are_made_of_has_room_in_shared_memory(
@@ -214,6 +221,8 @@ def test_random_factors(device: str, seed: int) -> None:
     ]
     given = [[beside(shape) for _ in own] for own, shape in zip(names, shapes, strict=True)]
 
+    first = [draw.choice(("abs", "relu", "neg", "tanh")) for _ in range(2)]
+
     def function(x: Any, w: Any, *others: Any) -> Any:
         left = list(others)
 
@@ -222,7 +231,7 @@ def test_random_factors(device: str, seed: int) -> None:
                 y = run(name, left.pop(0), y) if seed % 2 else run(name, y, left.pop(0))
             return y
 
-        x, w = through(run("tanh", x), names[0]), through(run("cos", w), names[1])
+        x, w = through(run(first[0], x), names[0]), through(run(first[1], w), names[1])
         return through(run("linear" if linear else "matmul", x, w), names[2])
 
     x, w = floats(*shapes[0], dtype=dtype), floats(*shapes[1], dtype=dtype)

@@ -36,9 +36,15 @@ MOST_OF_HEAD = 3
 #: Rows or columns of a product up to which a factor may be made as it is read: that many make no
 #: more tiles than `HEAD_TILES` of `kernels/plans/tuning_matmul.py`, by which each call decides.
 _MOST_READERS = 512
-#: The same of one that is made of floats of 8 bits, and of the rows or columns of the other one
+#: The same of one that is made of floats of 8 bits, and of the rows or columns of the smaller one
 #: where both are made (`MOST_OF_8_BITS` and `SECOND_COLUMNS` there).
-_MOST_OF_8_BITS, _MOST_OF_BOTH = 64, 64
+_MOST_OF_8_BITS, _MOST_OF_BOTH = 64, 16
+#: What the smaller one is made by then, again in each tile: operators of an instruction or two. A
+#: gelu of 16 rows took 2 x as long as in a launch of its own, relu 0.94 to 1.02 x (H100).
+_CHEAP = frozenset(
+    ("abs", "add", "cast", "clamp", "clip", "maximum", "minimum", "mul", "neg", "positive", "relu",
+     "relu6", "square", "sub", "where", "eq", "ne", "lt", "le", "gt", "ge")
+)  # fmt: skip
 #: Dtypes of arrays of attention that are made as it reads them.
 _ATTENDED = frozenset(("float16", "bfloat16", "float32", "float64"))
 #: The letter of a product's tile.
@@ -227,10 +233,11 @@ def _head_obstacle(nodes: Sequence[Node], head: Head, heads: Sequence[Head]) -> 
     readers = height if second else whole[-1]
     if len(heads) > 1:
         readers = min(height, whole[-1])
-        if readers > _MOST_OF_BOTH:
+        smaller = heads[int(height > whole[-1])]
+        if readers > _MOST_OF_BOTH or not _is_cheap(smaller):
             return (
                 f"{node.spec.name} makes both factors as it reads them only where one has no more "
-                f"than {_MOST_OF_BOTH} rows or columns"
+                f"than {_MOST_OF_BOTH} rows or columns and is made by sums, products and the like"
             )
     if readers > _MOST_READERS:
         return f"{node.spec.name} reads it more than once"
@@ -238,6 +245,14 @@ def _head_obstacle(nodes: Sequence[Node], head: Head, heads: Sequence[Head]) -> 
     if narrow and readers > _MOST_OF_8_BITS:
         return f"{node.spec.name} takes floats of 8 bits apart for no more than {_MOST_OF_8_BITS}"
     return ""
+
+
+def _is_cheap(head: Head) -> bool:
+    """Whether a factor may be made again by each tile."""
+    names = {node.spec.name for node in head.nodes}
+    return names <= _CHEAP and not any(
+        type_.dtype in FLOAT8 for node in head.nodes for type_ in node.types
+    )
 
 
 def product_among(nodes: Sequence[Node]) -> Node | None:
