@@ -193,6 +193,8 @@ class Attention:
             usual = attention_tiles.tile(call.vendor, length, most, operand, stages)
             sizes = {"queries": length, "keys": keys, "heads": total, "size": most}
             tile = tuned.attention(call, usual, sizes, operand, ranged=any(flags.values()))
+            if fusion is not None and "score" in fusion.steps:
+                tile = attention_tiles.with_scores(call.vendor, tile)
         stages, tile_s = tile.num_stages, tile.keys
         if fusion is not None:
             itemsize = spec.ArrayType(operand, (), ()).itemsize

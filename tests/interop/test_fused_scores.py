@@ -208,7 +208,7 @@ def test_it_compiles_for_gpus(target: str) -> None:
     args = arrays(2, 8, 2, 512, 512, 64, "float16")
     (made,) = biased.compile(*args, floats(8, 512, 512, dtype="float16"),
                              np.ones((2, 1, 1, 512), bool), target=target)  # fmt: skip
-    assert not made.resources.spilled_registers
+    assert not made.resources.local_bytes
 
 
 @seeds(2, 40)
