@@ -31,23 +31,35 @@ def _kept(made, inside, DOT: tl.constexpr):
 
 
 @triton.jit
+def score(*elements):
+    """Stands for the device function of the scores."""
+    return elements[0]
+
+
+@triton.jit
 def attention(
     q, k, v, mask, slopes, out, lse, L, S, D, DV, chunk, part, part_lse,
     scale, softcap, left, right, begin, along,
     shape, sq, sk, sv, sm, ss, so, sl, ql, qd, kn, kd, vn, vd, ml, mn, sr, ol, od, ll,
     e, f, u, y, se, sf, su, sy, em, en, fm, fn, um, un, ym, yn,
     g, h, sg, sh, gm, gk, hm, hk, p, z, sp, sz, pm, pk, zm, zk, w, x, sw, sx, wm, wk, xm, xk,
+    i0, i1, i2, i3, i4, i5, i6, si0, si1, si2, si3, si4, si5, si6,
+    i0m, i0n, i1m, i1n, i2m, i2n, i3m, i3n, i4m, i4n, i5m, i5n, i6m, i6n,
     E: tl.constexpr, F: tl.constexpr, U: tl.constexpr, Y: tl.constexpr,
     G: tl.constexpr, H: tl.constexpr, P: tl.constexpr, Z: tl.constexpr,
     W: tl.constexpr, X: tl.constexpr,
+    I0: tl.constexpr, I1: tl.constexpr, I2: tl.constexpr, I3: tl.constexpr,
+    I4: tl.constexpr, I5: tl.constexpr, I6: tl.constexpr,
     LEFT: tl.constexpr, RIGHT: tl.constexpr, MATRIX: tl.constexpr,
     FAST: tl.constexpr, DOT: tl.constexpr, T: tl.constexpr,
     QUERY: tl.constexpr, KEY: tl.constexpr, VALUE: tl.constexpr, THEN: tl.constexpr,
+    SCORE: tl.constexpr,
     BLOCK_L: tl.constexpr, BLOCK_S: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
 ):  # fmt: skip
     """`attention:attention` of arrays. With QUERY, KEY and VALUE `query` of `q`, `g` and `h`, `key`
     of `k`, `p` and `z`, and `value` of `v`, `w` and `x` come in the place of `q`, `k` and `v`; with
-    THEN the result goes through `operator` with `e`, `f`, `u` and `y`. What
+    THEN the result goes through `operator` with `e`, `f`, `u` and `y`, and with SCORE each product
+    of a query and a key, times `scale`, through `score` with `i0` to `i6`. What
     stands beside has strides along `shape`, and from row to row and along the row (`tails`).
     """
     tiles = tl.cdiv(L, BLOCK_L)
@@ -94,12 +106,19 @@ def attention(
             keys = _kept(made_k, n_mask[:, None] & d_mask[None, :], DOT)
         else:
             keys = element(own_k, k, DOT)
-        score = rows_product(queries, keys, MATRIX, T) * scale
-        score = seen_scores(
-            score, line, l_mask, position, n, n_mask, n_head, mask, slope, softcap, left, right,
+        products = rows_product(queries, keys, MATRIX, T) * scale
+        if SCORE:
+            found = score(*_beside_scores(
+                products, i0, i1, i2, i3, i4, i5, i6, si0, si1, si2, si3, si4, si5, si6,
+                i0m, i0n, i1m, i1n, i2m, i2n, i3m, i3n, i4m, i4n, i5m, i5n, i6m, i6n,
+                I0, I1, I2, I3, I4, I5, I6, n_head, shape, line, n, l_mask, n_mask,
+            ))  # fmt: skip
+            products = found.to(T)
+        seen = seen_scores(
+            products, line, l_mask, position, n, n_mask, n_head, mask, slope, softcap, left, right,
             shape, sm, ml, mn, LEFT, RIGHT, T,
         )  # fmt: skip
-        now, power, factor = powers(score, top, FAST)
+        now, power, factor = powers(seen, top, FAST)
         own_v = beside(v, sv, vn, vd, "whole", n_head, shape, n, rv, n_mask, v_mask)
         if VALUE:
             made_v = value(*elements(
@@ -124,6 +143,34 @@ def attention(
     if lse is not None:
         pl = lse + number * part_lse + offset(n_head, shape, sl) + line * ll
         tl.store(pl, (top + libdevice.log(total)).to(lse.dtype.element_ty), mask=l_mask)
+
+
+@triton.jit
+def _beside_scores(
+    products, i0, i1, i2, i3, i4, i5, i6, si0, si1, si2, si3, si4, si5, si6,
+    i0m, i0n, i1m, i1n, i2m, i2n, i3m, i3n, i4m, i4n, i5m, i5n, i6m, i6n,
+    I0: tl.constexpr, I1: tl.constexpr, I2: tl.constexpr, I3: tl.constexpr,
+    I4: tl.constexpr, I5: tl.constexpr, I6: tl.constexpr,
+    i, shape, line, n, l_mask, n_mask,
+):  # fmt: skip
+    """A tile of scores and what stands beside them: what `score` takes."""
+    first = elements(
+        products, i0, i1, i2, i3, si0, si1, si2, si3, i0m, i0n, i1m, i1n, i2m, i2n, i3m, i3n,
+        I0, I1, I2, I3, i, shape, line, n, l_mask, n_mask,
+    )  # fmt: skip
+    if i4 is None:
+        return first
+    else:
+        more = elements(
+            products, i4, i5, i6, None, si4, si5, si6, None, i4m, i4n, i5m, i5n, i6m, i6n, 0, 0,
+            I4, I5, I6, None, i, shape, line, n, l_mask, n_mask,
+        )  # fmt: skip
+        if i5 is None:
+            return first[0], first[1], first[2], first[3], first[4], more[1]
+        elif i6 is None:
+            return first[0], first[1], first[2], first[3], first[4], more[1], more[2]
+        else:
+            return first[0], first[1], first[2], first[3], first[4], more[1], more[2], more[3]
 
 
 @triton.jit

@@ -13,16 +13,17 @@ from xtarget.spec import Call, DtypeRules, KernelSpec, Plan
 from .operators.rules import CASTABLE, FLOATS_OF_8_BITS
 from .plans.around_attention import around_attention
 from .plans.elementwise import compute_dtype, elementwise
-from .plans.heads import with_head
+from .plans.heads import with_heads
 from .plans.made import Made
 from .plans.picked import Picks, picked
 from .plans.rowwise import rowwise
+from .plans.scored_attention import scored
 from .plans.several import Result, several
 from .plans.stored import read_through, scanned, stored_through
 from .plans.tails import with_tail
 from .plans.viewed import Steps, viewed
 
-__all__ = ["section", "through_views"]
+__all__ = ["of_scores", "section", "through_views"]
 
 #: Names of a section's arguments.
 _INPUTS = "abcdefghijklmnop"
@@ -97,8 +98,7 @@ def section(
     elif base is not None:
         plan = stored_through(function, result, *base)
     if heads and product is not None:
-        ((made, alone),) = _alone_of(heads, loaded, 2)
-        plan = with_head(made, alone, plan, function, result, *product)
+        plan = with_heads(_alone_of(heads, loaded, 2), plan, function, result, *product)
     elif heads and base is not None and base[0].category != "attention":
         ((made, alone),) = _alone_of(heads, loaded, 1)
         plan = scanned(made, alone, plan, function, result, base[0], base[1])
@@ -158,6 +158,33 @@ def _alone(result: Result, dtypes: Sequence[str]) -> Callable[[Call], Plan]:
     computed = [dtypes[place] for place in result.places]
     return elementwise(
         lambda _: result.steps, lambda rules, given, options: ((result.dtype,), computed), CASTABLE
+    )
+
+
+def of_scores(
+    name: str,
+    steps: str,
+    base: KernelSpec,
+    options: Mapping[str, Any],
+    arrays: int,
+    beside: Sequence[int],
+) -> KernelSpec:
+    """Attention whose scores go through steps.
+
+    Args:
+        arrays: how many arguments there are behind the query, the key and the value.
+        steps, base, options, beside: as of `scored`.
+    """
+    inputs = (*base.inputs[:3], *_INPUTS[:arrays])
+    return KernelSpec(
+        name,
+        inputs,
+        scored(steps, base, options, beside),
+        category="fused",
+        summary="attention of a fused function, with a function of its scores",
+        dtypes=CASTABLE,
+        apart=inputs,
+        complete=True,
     )
 
 

@@ -1,7 +1,8 @@
 """Steps of a tile of a product before it is stored (`xtarget.fuse`): up to four arrays or
 numbers stand beside it, each with its strides along the batch, and from row to row and column to
 column of the result. Of an array that is one row for all, or one column, or one element, the other
-steps mean nothing. An operand that is not there is None.
+steps mean nothing. An operand that is not there is None. One that is `places` has no memory: its
+elements are what its strides come to, so that steps of 1 along an axis number that axis.
 """
 
 import triton
@@ -21,6 +22,9 @@ def beside(p, strides, row, column, WAY: tl.constexpr, i, batch_shape, rm, rn, m
     """A tile of `p`, of one row or column where all of them are the same; a number as it is."""
     if WAY == "number":
         return p.to(strides)
+    elif WAY == "places":
+        own = (rm * row)[:, None] + (rn * column)[None, :]
+        return own + offset(i, batch_shape, strides)
     else:
         first = memory(p) + offset(i, batch_shape, strides)
         if WAY == "one":

@@ -16,8 +16,11 @@ __all__ = ["Fusion", "Part", "without"]
 
 #: By what stands beside them, the parameters of the kernels: arrays and numbers, and the axes that
 #: they are walked along.
-_LETTERS: Final = {"out": "efuy", "query": "gh", "key": "pz", "value": "wx"}
-_AXES: Final = {"out": "mn", "query": "mk", "key": "mk", "value": "mk"}
+_LETTERS: Final[Mapping[str, Sequence[str]]] = {
+    "out": "efuy", "query": "gh", "key": "pz", "value": "wx",
+    "score": ("i0", "i1", "i2", "i3", "i4", "i5", "i6"),
+}  # fmt: skip
+_AXES: Final = {"out": "mn", "query": "mk", "key": "mk", "value": "mk", "score": "mn"}
 #: Parameters of attention's kernels that these have not.
 _PAGES: Final = frozenset(
     ("table", "lengths", "starts_q", "starts_k", "sequences", "page", "pages", "kp", "vp", "st",
@@ -32,9 +35,9 @@ _OWN: Final = frozenset(("q", "k", "v", "mask", "slopes", "x"))
 
 class Part(NamedTuple):
     """An argument of the section that stands beside an array, and how it lies along that array; of
-    a number its dtype."""
+    a number its dtype. Without an argument the part numbers an axis, by strides of 1 along it."""
 
-    operand: spec.Input
+    operand: spec.Input | None
     layout: spec.ArrayType | spec.ScalarType
 
 
@@ -44,7 +47,8 @@ class Fusion(NamedTuple):
     Attributes:
         places: of attention's arguments among the section's, by attention's.
         dtypes: of the section's arguments.
-        steps: of `query`, `key` and `value`, and of the result, `out`: those that are there.
+        steps: of `query`, `key` and `value`, of the scores, `score`, and of the result, `out`:
+            those that are there.
         parts: what stands beside each.
     """
 
@@ -77,7 +81,8 @@ class Fusion(NamedTuple):
         read = 0
         for place, what in enumerate(("query", "key", "value")):
             if what in self.steps and place:
-                own = (self.places[place], *(part.operand.index for part in self.parts[what]))
+                beside = (part.operand for part in self.parts[what])
+                own = (self.places[place], *(one.index for one in beside if one is not None))
                 read += sum(spec.ArrayType(self.dtypes[i], (), ()).itemsize for i in own)
             elif place:
                 read += itemsize
@@ -105,12 +110,15 @@ class Fusion(NamedTuple):
             last: it stores the result, not a part of it.
         """
         length, keys, d, dv = sizes
-        axes = {"out": (length, dv), "query": (length, d), "key": (keys, d), "value": (keys, dv)}
+        axes = {
+            "out": (length, dv), "query": (length, d), "key": (keys, d), "value": (keys, dv),
+            "score": (length, keys),
+        }  # fmt: skip
         then = last and "out" in self.steps
-        kinds = [what for what in ("query", "key", "value") if what in self.steps]
+        kinds = [what for what in ("query", "key", "value", "score") if what in self.steps]
         if not (then or kinds):
             return self._placed(launch, launch.source, frozenset(), {})
-        flags = {what.upper(): what in kinds for what in ("query", "key", "value")}
+        flags = {what.upper(): what in kinds for what in ("query", "key", "value", "score")}
         source = f"attended:attention{self._text('out') if then else ''}"
         source += "".join(f"[{what}={self.steps[what]}]" for what in kinds)
         launch = self._placed(launch, source, _PAGES, {**flags, "THEN": then})
@@ -185,7 +193,7 @@ class Fusion(NamedTuple):
         *,
         shown: bool = True,
         of_rows: bool = False,
-        letters: str = "",
+        letters: Sequence[str] = "",
         axes: tuple[int, int] = (-2, -1),
     ) -> spec.Launch:
         """A launch with what stands beside an array.

@@ -64,7 +64,7 @@ def _of_heads(
     fusion: Fusion | None = None,
 ) -> Attention:
     """Attention of queries in groups, one for each of the `own` heads of keys and values."""
-    if outer_products(call.vendor):
+    if outer_products(call.vendor) and (fusion is None or "score" not in fusion.steps):
         way = OuterAttention
     work = way(
         call,
@@ -79,6 +79,7 @@ def _of_heads(
             key=lambda array: grouped(call, query, array, "key"),
             value=lambda array: grouped(call, query, array, "value"),
             out=lambda array: split_heads(array, own),
+            score=lambda array: split_heads(array, own),
         )
     return work
 

@@ -167,6 +167,7 @@ class Attention:
                 fusion = fusion.viewed(
                     query=lambda a: without(a, -2), out=lambda a: without(a, -2),
                     key=lambda a: without(a, -3), value=lambda a: without(a, -3),
+                    score=lambda a: without(a, -2),
                 )  # fmt: skip
             length, along = query.shape[-2], 0
         batch, (d, dv, keys) = query.shape[:-2], (key.shape[-1], value.shape[-1], key.shape[-2])
@@ -193,6 +194,8 @@ class Attention:
             usual = attention_tiles.tile(call.vendor, length, most, operand, stages)
             sizes = {"queries": length, "keys": keys, "heads": total, "size": most}
             tile = tuned.attention(call, usual, sizes, operand, ranged=any(flags.values()))
+            if fusion is not None and "score" in fusion.steps:
+                tile = attention_tiles.with_scores(call.vendor, tile)
         stages, tile_s = tile.num_stages, tile.keys
         if fusion is not None:
             itemsize = spec.ArrayType(operand, (), ()).itemsize
@@ -219,7 +222,7 @@ class Attention:
             arrays["o"] = spec.ArrayType(computed, shape, spec.contiguous_strides(shape))
         else:
             chunk, size = keys, 0
-        kinds = ("query", "key", "value", *(("out",) if parts == 1 else ()))
+        kinds = ("query", "key", "value", "score", *(("out",) if parts == 1 else ()))
         beside = {} if fusion is None else fusion.arrays(*kinds)
         seen = (array.strides[:-2] for array in (*arrays.values(), *beside.values()))
         space = collapse(batch, *seen, keep_order=True)

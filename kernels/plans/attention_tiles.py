@@ -8,7 +8,7 @@ from xtarget.spec import next_power_of_2
 
 from . import tuning
 
-__all__ = ["Hopper", "Outer", "Tile", "hopper", "outer", "tile"]
+__all__ = ["Hopper", "Outer", "Tile", "hopper", "outer", "tile", "with_scores"]
 
 
 class Tile(NamedTuple):
@@ -66,6 +66,12 @@ _TILES: Final = (
 _SHARED: Final = 48 * 1024
 #: Sums of a tile without half types: more of them leave the registers.
 _SUMS: Final = 4096
+
+
+def with_scores(vendor: str, tile: Tile) -> Tile:
+    """A tile whose scores go through operators: with half of the keys on AMD, where registers hold
+    a tile of what stands beside them too (gfx942: a bias and a mask 133 registers too many)."""
+    return tile._replace(keys=max(tile.keys // 2, 16)) if vendor == "amd" else tile
 
 
 def tile(vendor: str, length: int, size: int, operand: str, stages: int) -> Tile:

@@ -233,7 +233,7 @@ def multiply(
     chosen = tuned_matmul.chosen(call, wanted, problem)
     tile = chosen.tile
     if problem.head is not None:
-        tile = tuning_matmul.head_tile(wanted, *_read(call, problem)) or tile
+        tile = tuning_matmul.head_tile(wanted, *_read(call, dtype, problem)) or tile
     if problem.head is not None and not _reads_once(call, dtype, problem, tile):
         return []
     if chosen.way == "in turn":
@@ -272,14 +272,16 @@ def multiply(
     return [*launches, *in_pieces(*args)]
 
 
-def _read(call: spec.Call, problem: Problem) -> tuple[int, int]:
-    """Bytes that are read for an element of each factor, of which the first is made."""
-    assert problem.head is not None
+def _read(call: spec.Call, dtype: str, problem: Problem) -> tuple[int, int, int]:
+    """Bytes that are read for an element of each factor, of which the first is made, or both, and
+    those of one that is made of the second."""
     sizes = [spec.ArrayType(dtype, (), ()).itemsize for dtype in problem.dtypes]
-    for one in problem.head.beside:
-        if not one.dtype and all(one.strides[-2:]):
-            sizes[0] += call.array(one.operand.index).itemsize
-    return sizes[0], sizes[1]
+    for place, head in enumerate((problem.head, problem.second)):
+        for one in () if head is None else head.beside:
+            if not one.dtype and all(one.strides[-2:]):
+                sizes[place] += call.array(one.operand.index).itemsize
+    made = 0 if problem.second is None else spec.ArrayType(TYPES[dtype][0], (), ()).itemsize
+    return sizes[0], sizes[1], made
 
 
 def _reads_once(
@@ -288,8 +290,10 @@ def _reads_once(
     """Whether the steps that make the first factor are done in the product: no more than
     `HEAD_TILES` tiles lie side by side, each of which does them again, and there are units that
     multiply tiles. A product with more of them takes longer than what is saved, and goes by other
-    kernels."""
+    kernels. A second factor that is made too has few columns: each tile makes all of it again."""
     kind = TYPES.get(dtype, SMALL)[2]
+    if problem.second is not None and problem.n > tuning_matmul.SECOND_COLUMNS:
+        return False
     if tuning.outer_products(call.vendor) or kind not in ("half", "single"):
         return False
     return spec.cdiv(problem.n, tile.n) <= tuning_matmul.HEAD_TILES

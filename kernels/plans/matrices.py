@@ -44,11 +44,12 @@ class Beside(NamedTuple):
     """An operand beside a product in its tail.
 
     Attributes:
+        operand: None: it has no memory, and numbers an axis (`tails.beside`).
         dtype: of a number; an array's is in its layout.
         strides: along the batch, the rows and the columns of the product, or those that it has.
     """
 
-    operand: spec.Input
+    operand: spec.Input | None
     dtype: str
     strides: tuple[int, ...]
 
@@ -65,11 +66,12 @@ class Tail(NamedTuple):
 
 
 class Head(NamedTuple):
-    """The steps that make the first factor of a product, as it is read.
+    """The steps that make a factor of a product, as it is read.
 
     Attributes:
-        steps: of the array `a` of the problem and of what stands beside it.
-        beside: with strides along the batch, the rows and K.
+        steps: of the array in its place and of what stands beside it.
+        beside: with strides along the batch, the rows and K; of the second factor, along the batch,
+            K and the columns.
     """
 
     steps: str
@@ -86,8 +88,10 @@ class Problem(NamedTuple):
         dtypes: of a and b in memory.
         tail: None: the product is stored as it is.
         steps: of what stands beside it, strides from row to row and from column to column; of what
-            stands beside the first factor, from row to row and along K.
+            stands beside the first factor, from row to row and along K; and of what stands beside
+            the second, along K and from column to column.
         head: None: the first factor is read as it is.
+        second: the same of the second one, where the first has a head.
     """
 
     m: int
@@ -102,6 +106,7 @@ class Problem(NamedTuple):
     tail: Tail | None = None
     steps: tuple[tuple[int, int], ...] = ()
     head: Head | None = None
+    second: Head | None = None
 
     def arguments(self, out: spec.Output | spec.Temporary) -> dict[str, spec.Argument]:
         """The operands, the result and their lengths, by the parameters' names."""
@@ -141,16 +146,21 @@ def headed(launch: spec.Launch, problem: Problem) -> spec.Launch:
     constants["THEN"] = tail is not None
     over, steps = problem.batch.strides[3 + done :], problem.steps[done:]
     stand(args, constants, "gh", "mk", head.beside, over, steps, (problem.m, problem.k))
+    own = len(head.beside)
+    second = () if problem.second is None else problem.second.beside
+    stand(args, constants, "uv", "kn", second, over[own:], steps[own:], (problem.k, problem.n))
+    constants["SECOND"] = problem.second is not None
     last = "" if tail is None else f"({tail.steps})"
-    return replace(
-        launch, source=f"headed:matmul{last}[{head.steps}]", args=args, constants=constants
-    )
+    source = f"headed:matmul{last}[{head.steps}]"
+    if problem.second is not None:
+        source += f"[second={problem.second.steps}]"
+    return replace(launch, source=source, args=args, constants=constants)
 
 
 def stand(
     args: dict[str, spec.Argument],
     constants: dict[str, Any],
-    letters: str,
+    letters: Sequence[str],
     axes: str,
     beside: Sequence[Beside],
     over: Sequence[tuple[int, ...]],
@@ -168,8 +178,11 @@ def stand(
     constants |= {name: None for one in letters for name in (one, f"s{one}", one.upper())}
     found = dict.fromkeys(letters, (0, 0))
     for name, own, strides, (row, column) in zip(letters, beside, over, steps, strict=False):
-        del constants[name]
-        args[name] = own.operand
+        if own.operand is None:
+            constants[name] = 0  # it is there
+        else:
+            del constants[name]
+            args[name] = own.operand
         if own.dtype:
             constants |= {f"s{name}": spec.dtype_constant(own.dtype), name.upper(): "number"}
             continue
@@ -178,7 +191,8 @@ def stand(
         # steps along an axis of one element are never taken
         m, n = row if lengths[0] > 1 else 0, column if lengths[1] > 1 else 0
         found[name] = m, n
-        constants[name.upper()] = ("whole" if n else "column") if m else ("row" if n else "one")
+        way = ("whole" if n else "column") if m else ("row" if n else "one")
+        constants[name.upper()] = "places" if own.operand is None else way
     for name, own_steps in found.items():
         for axis, step in zip(axes, own_steps, strict=True):
             into: dict[str, Any] = constants if step in (0, 1) else args
@@ -234,6 +248,7 @@ def problem_of(
     columns: tuple[int, ...],
     tail: Tail | None = None,
     head: Head | None = None,
+    second: Head | None = None,
 ) -> Problem:
     """The product of two arguments.
 
@@ -241,6 +256,7 @@ def problem_of(
         batch, rows, columns: the shape of the result (`product_of`).
         tail: what stands beside it has strides for all of the result's axes.
         head: what stands beside the first factor has strides for the batch, its rows and K.
+        second: what stands beside the second, for the batch, K and its columns.
     """
     m, n, k = (rows or (1,))[0], (columns or (1,))[0], a.shape[-1]
     sa = (a.strides[-2] if rows else 0, a.strides[-1])
@@ -253,9 +269,10 @@ def problem_of(
     om, on = steps(out.strides)
     beside = () if tail is None else tuple(own.strides for own in tail.beside)
     others = tuple(map(steps, beside))
-    if head is not None:
-        beside += tuple(own.strides for own in head.beside)
-        others += tuple((own.strides[count], own.strides[-1]) for own in head.beside)
+    for made in (head, second):
+        if made is not None:
+            beside += tuple(own.strides for own in made.beside)
+            others += tuple((own.strides[count], own.strides[-1]) for own in made.beside)
     over_a, over_b = _batch_strides(a, batch), _batch_strides(b, batch)
     over_out = out.strides[:count]
     over_others = [strides[:count] for strides in beside]
@@ -277,7 +294,7 @@ def problem_of(
             joined = tuple((step, column) for step, (_, column) in zip(more, others, strict=True))
             return Problem(
                 merged[0], n, k, (am, sa[1]), sb, (om, on), space, _GIVEN, dtypes, tail, joined,
-                head,
+                head, second,
             )  # fmt: skip
     space = collapse(batch, over_out, over_a, over_b, *over_others, keep_order=True)
-    return Problem(m, n, k, sa, sb, (om, on), space, _GIVEN, dtypes, tail, others, head)
+    return Problem(m, n, k, sa, sb, (om, on), space, _GIVEN, dtypes, tail, others, head, second)

@@ -124,17 +124,6 @@ def test_other_sizes_of_the_same_trace_are_right() -> None:
     )
 
 
-def test_two_factors_that_operators_give_are_right() -> None:
-    @xtarget.fuse
-    def both(x: Any, w: Any) -> Any:
-        return run("exp", x) @ run("tanh", w)
-
-    x, w = floats(9, 12), floats(12, 7)
-    np.testing.assert_allclose(
-        np.asarray(both(x, w), "float32"), np.asarray(both.function(x, w), "float32"), atol=2e-2
-    )
-
-
 def test_no_elements_and_no_length_are_right() -> None:
     fused = xtarget.fuse(gelu_first)
     assert fused(floats(0, 8), floats(8, 3)).shape == (0, 3)

@@ -16,6 +16,7 @@ from .._kernels.steps import alone, kernel_text
 from .._values.types import Target
 from .._values.value_classes import value_class
 from ..spec import ArrayType, KernelSpec, ScalarType
+from . import attended_scores
 from .cutting import cut, forms_of
 from .nodes import Node, Number, Value
 from .picks import pick_of
@@ -409,7 +410,9 @@ def told(launch: Launch, target: Target | None, compiled: Sequence[Report]) -> l
     ]
     if not launch.text:
         said = f"{names} (as it is). Its result is written: {launch.section.ends}."
-        return [said, *views]
+        steps = attended_scores.steps_among(launch.section.root)
+        shown = program(steps).rstrip().splitlines() if steps else []
+        return [said, *views, *(f"   {line}" for line in shown)]
     dtypes = ", ".join(dtype for _, dtype in launch.section.arguments())
     also = "".join(
         f" That of {node.spec.name} is written too: {ends}." for node, ends in launch.section.also

@@ -3,10 +3,12 @@ is stored."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 
 from .._kernels.steps import Operand, Step
+from .._values.float8 import FLOAT8
 from .._values.value_classes import value_class
 from ..spec import ABSENT
 from .nodes import Node, Value
@@ -34,6 +36,15 @@ MOST_OF_HEAD = 3
 #: Rows or columns of a product up to which a factor may be made as it is read: that many make no
 #: more tiles than `HEAD_TILES` of `kernels/plans/tuning_matmul.py`, by which each call decides.
 _MOST_READERS = 512
+#: The same of one that is made of floats of 8 bits, and of the rows or columns of the smaller one
+#: where both are made (`MOST_OF_8_BITS` and `SECOND_COLUMNS` there).
+_MOST_OF_8_BITS, _MOST_OF_BOTH = 64, 16
+#: What the smaller one is made by then, again in each tile: operators of an instruction or two. A
+#: gelu of 16 rows took 2 x as long as in a launch of its own, relu 0.94 to 1.02 x (H100).
+_CHEAP = frozenset(
+    ("abs", "add", "cast", "clamp", "clip", "maximum", "minimum", "mul", "neg", "positive", "relu",
+     "relu6", "square", "sub", "where", "eq", "ne", "lt", "le", "gt", "ge")
+)  # fmt: skip
 #: Dtypes of arrays of attention that are made as it reads them.
 _ATTENDED = frozenset(("float16", "bfloat16", "float32", "float64"))
 #: The letter of a product's tile.
@@ -139,16 +150,15 @@ class Head:
 
 
 def heads_of(nodes: Sequence[Node]) -> tuple[Head, ...]:
-    """What makes a factor of a section's product, what its scan reads where something follows it,
+    """What makes factors of a section's product, what its scan reads where something follows it,
     or arrays of its attention, in the order of their places; none: these are arrays as they are."""
     node = product_among(nodes)
     product = None if node is None else product_of(node)
     places: tuple[int, ...] = () if product is None else product.factors
-    most = 1
     if node is None:
         node = stored_among(nodes)
         if node is not None and is_attention(node):
-            places, most = (0, 1, 2), 3
+            places = (0, 1, 2)
         elif node is not None and is_scan(node) and node is not nodes[-1]:
             places = (0,)
     if node is None:
@@ -157,7 +167,7 @@ def heads_of(nodes: Sequence[Node]) -> tuple[Head, ...]:
     found: list[Head] = []
     for place in places:
         own = node.operands[place]
-        if len(found) < most and isinstance(own, Value) and id(own.node) in inside:
+        if isinstance(own, Value) and id(own.node) in inside:
             needed = {id(own.node)}
             for one in reversed(nodes):
                 if id(one) in needed:
@@ -184,8 +194,12 @@ def first_of(head: Head) -> Value | None:
     return next((own for own in found if own.type.shape == factor.type.shape), None)
 
 
-def _head_obstacle(nodes: Sequence[Node], head: Head) -> str:
-    """Why what makes a factor of a product is none of its section; empty: it is."""
+def _head_obstacle(nodes: Sequence[Node], head: Head, heads: Sequence[Head]) -> str:
+    """Why what makes a factor of a product is none of its section; empty: it is.
+
+    Args:
+        heads: all of the section.
+    """
     node, product = head.node, product_of(head.node)
     own = node.operands[head.place]
     assert isinstance(own, Value)
@@ -209,16 +223,36 @@ def _head_obstacle(nodes: Sequence[Node], head: Head) -> str:
     if own.type.ndim < 2 or other.type.ndim < 2:
         return f"{node.spec.name} reads it"
     second = head.place == product.factors[1]
-    if second and (own.type.ndim > 2 or other.type.ndim > 2):
+    if second and own.type.ndim > 2:
         return f"{node.spec.name} reads it once for each matrix"
-    whole = node.plan.outputs[0].shape
-    readers = whole[-2] if second else whole[-1]
-    if readers > _MOST_READERS:
-        return f"{node.spec.name} reads it more than once"
     dtype = node.plan.outputs[0].dtype
     if dtype not in ("float16", "bfloat16", "float32"):
         return f"{node.spec.name} reads it"
+    whole = node.plan.outputs[0].shape
+    height = math.prod(whole[:-1])
+    readers = height if second else whole[-1]
+    if len(heads) > 1:
+        readers = min(height, whole[-1])
+        smaller = heads[int(height > whole[-1])]
+        if readers > _MOST_OF_BOTH or not _is_cheap(smaller):
+            return (
+                f"{node.spec.name} makes both factors as it reads them only where one has no more "
+                f"than {_MOST_OF_BOTH} rows or columns and is made by sums, products and the like"
+            )
+    if readers > _MOST_READERS:
+        return f"{node.spec.name} reads it more than once"
+    narrow = any(type_.dtype in FLOAT8 for one in head.nodes for type_ in one.types)
+    if narrow and readers > _MOST_OF_8_BITS:
+        return f"{node.spec.name} takes floats of 8 bits apart for no more than {_MOST_OF_8_BITS}"
     return ""
+
+
+def _is_cheap(head: Head) -> bool:
+    """Whether a factor may be made again by each tile."""
+    names = {node.spec.name for node in head.nodes}
+    return names <= _CHEAP and not any(
+        type_.dtype in FLOAT8 for node in head.nodes for type_ in node.types
+    )
 
 
 def product_among(nodes: Sequence[Node]) -> Node | None:
@@ -243,7 +277,7 @@ def obstacle(nodes: Sequence[Node], root: Node) -> str:
         return ""
     heads = heads_of(nodes)
     for head in heads:
-        why = _head_obstacle(nodes, head)
+        why = _head_obstacle(nodes, head, heads)
         if why:
             return why
         made -= {id(one) for one in head.nodes}

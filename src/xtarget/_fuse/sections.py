@@ -32,6 +32,7 @@ __all__ = [
     "function_of",
     "has_narrow",
     "reads_views",
+    "steps_of_nodes",
     "text_of_head",
     "text_of_section",
 ]
@@ -257,9 +258,19 @@ def text_of_head(section: Section, head: Head) -> str:
         _name(own, dtype): letter
         for letter, (own, dtype) in zip(LETTERS, section.of_head(head), strict=False)
     }
+    return _text(head.nodes, letters)
+
+
+def steps_of_nodes(nodes: Sequence[Node], given: Sequence[Value]) -> str:
+    """Elementwise nodes as a device function of what they are given."""
+    letters = {_name(own, ""): letter for letter, own in zip(LETTERS, given, strict=False)}
+    return _text(nodes, letters)
+
+
+def _text(nodes: Sequence[Node], letters: dict[_Name, str]) -> str:
     values: dict[int, Operand] = {}
     steps: list[Step | Fold] = []
-    for node in head.nodes:
+    for node in nodes:
         steps.append(_elementwise(node, letters, values))
         values[id(node)] = str(len(steps) - 1), ()
     return text_of(steps)

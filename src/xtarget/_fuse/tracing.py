@@ -23,6 +23,7 @@ from .._launch.arguments import argument_types, check_arguments, placed
 from .._values.deferred import Deferred
 from .._values.errors import ArgumentError, UnknownKernelError, XTargetError, shortened
 from ..spec import ArrayType, KernelSpec, contiguous_strides
+from . import attended_scores
 from .methods import METHODS, part
 from .nodes import Node, Number, Value, node_of
 
@@ -136,6 +137,7 @@ class Tracer:
                 f"{line}: how much {spec.name} gives is known when it has run. Call it outside of "
                 "the fused function."
             )
+        of_scores = options.pop(attended_scores.NAME, None) if _has_scores(options) else None
         for value in options.values():
             for one in value if isinstance(value, tuple | list) else (value,):
                 if isinstance(one, Traced):
@@ -146,10 +148,65 @@ class Tracer:
                 if isinstance(own, Number) and own.index is not None:
                     raise NumberAsked(own.index)
         try:
+            if of_scores is not None:
+                return self._of_scores(of_scores, kernel, spec, operands, options, line)
             return self._planned(kernel, spec, operands, options, line)
         except ArgumentError as error:
             self.reads_shapes = True  # a function that goes on without it may depend on them
+            if str(error).startswith(f"{self.code.co_filename}, line "):
+                raise  # out of the function of attention's scores
             raise ArgumentError(f"{line}: {error}") from None
+
+    def _of_scores(
+        self,
+        function: Callable[..., Any],
+        kernel: str,
+        spec: KernelSpec,
+        operands: tuple[Value | Number, ...],
+        options: Mapping[str, Any],
+        line: str,
+    ) -> Any:
+        """Note attention with a function of its scores."""
+        if spec.name != attended_scores.OF_SCORES:
+            raise ArgumentError(
+                f"score= is of {attended_scores.OF_SCORES}, in a fused function; {spec.name} "
+                "takes none."
+            )
+        if not libraries.find(kernel).fixed:
+            raise ArgumentError(
+                f"score= is of xtarget's own attention, and another kernel has the name {kernel}."
+            )
+        chosen = {**spec.options, **options}
+        for name in ("lse", "softcap"):
+            if chosen.get(name):
+                raise ArgumentError(f"attention with score= takes no {name}=.")
+        self._check(spec, operands, options)
+        scores = attended_scores.scores_of(operands, chosen["layout"])
+        if 0 in scores.shape:  # nothing to do, for arrays of this shape
+            self.reads_shapes = True
+            return self._planned(kernel, spec, operands, options, line)
+        outer, self.nodes = self.nodes, []
+        try:
+            found = function(*(Traced(self, own) for own in scores.values_for(function)))
+        finally:
+            inner, self.nodes = self.nodes, outer
+        for node in inner:
+            for own in node.operands:
+                if isinstance(own, Number) and own.index is not None:
+                    raise NumberAsked(own.index)
+        result = found.stands if isinstance(found, Traced) else found
+        made = attended_scores.kernel_of(scores, inner, result, spec, chosen)
+        if made is None:
+            return self._planned(kernel, spec, operands, options, line)
+        name, arrays = made
+        return self._planned(name, libraries.find(name).spec, (*operands, *arrays), {}, line)
+
+    @staticmethod
+    def _check(
+        spec: KernelSpec, operands: Sequence[Value | Number], options: Mapping[str, Any]
+    ) -> None:
+        values: list[Any] = [own.value if isinstance(own, Number) else own for own in operands]
+        check_arguments(spec, values, options)
 
     def _planned(
         self,
@@ -160,7 +217,7 @@ class Tracer:
         line: str,
     ) -> Any:
         values: list[Any] = [own.value if isinstance(own, Number) else own for own in operands]
-        check_arguments(spec, values, options)
+        self._check(spec, operands, options)
         views: list[Any] = [
             SimpleNamespace(type=own.type) if isinstance(own, Value) else None for own in operands
         ]
@@ -232,6 +289,11 @@ class Tracer:
             frame = frame.f_back
         number = self.code.co_firstlineno if frame is None else frame.f_lineno
         return f"{self.code.co_filename}, line {number}"
+
+
+def _has_scores(options: Mapping[str, Any]) -> bool:
+    """Whether a call has a function of attention's scores."""
+    return callable(options.get(attended_scores.NAME))
 
 
 class NoAttribute(ArgumentError, AttributeError):

@@ -414,6 +414,14 @@ def register_section(name: str, *given: Any) -> None:
     register(section(name, *given), library.source, str(library.folder))
 
 
+def register_of_scores(name: str, *given: Any) -> None:
+    """Add attention with a function of its scores to our own library (`kernels/fused.py`)."""
+    _load_own()
+    library = _libraries[own_folder()]
+    made = importlib.import_module(f"{library.package}.fused").of_scores
+    register(made(name, *given), library.source, str(library.folder))
+
+
 def register_through_views(name: str, kernel: str, views: Any) -> None:
     """Add a kernel of our own library that reads views of its arguments (`kernels/fused.py`), and
     the implementations that serve instead of it."""

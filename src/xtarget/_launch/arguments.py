@@ -124,6 +124,12 @@ def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str,
     unknown = [name for name in options if name not in spec.options]
     if unknown:
         known = f"its options: {', '.join(spec.options)}" if spec.options else "it has none at all"
+        functions = [name for name in unknown if callable(options[name])]
+        if functions:
+            raise ArgumentError(
+                f"{spec.name} has no option {functions[0]!r}; a function can be given within a "
+                "fused function only (xtarget.fuse), as score= of attention."
+            )
         raise ArgumentError(
             f"{spec.name} has no option {', '.join(map(repr, unknown))}; {known}."
             f"{_meant(spec, unknown[0])}"
