@@ -33,5 +33,5 @@ fi
 tests() { PYTHONPATH=$folder "$python" ci/steady.py pytest -q -m "not long" "${workers[@]}" "$@"; }
 tests tests/kernels/test_hopper_attention.py tests/kernels/test_hopper_scans.py \
   tests/kernels/test_hopper_few_rows.py tests/kernels/test_hopper_products.py \
-  tests/compile/test_nvidia.py --vendor none
+  tests/kernels/test_hopper_eight_bits.py tests/compile/test_nvidia.py --vendor none
 tests tests/compile/test_spirv_language.py -k "tuples or zero" --vendor cpu

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import Final
 
 from xtarget import spec
 
@@ -20,8 +21,13 @@ __all__ = ["descriptors_of", "product_launch", "ready", "stepped"]
 _ROW = 8
 #: Rows of copies are so many elements long, or a multiple of that.
 _PITCH = 64
-#: Products from which on operands are copied, and rows that read a copy.
-_WORTH, _READERS = 2**26, 128
+#: By what operands are: rows that read a copy, and products, from which on operands are copied.
+_COPIED_FROM: Final = {"half": (33, 2**22), "single": (128, 2**26)}
+#: Nanoseconds of a copy beside those of its elements, and how many of these it takes in one (H100).
+_COPY, _COPIED_A_NS = 2000, 800
+#: Products a nanosecond, of those that wait for rows of `a` and of `b` that lie as in `halved`: a
+#: tile of 128 x 256 fetches more of b.
+_WAITED_FOR = (1_800_000, 1_200_000)
 #: Elements along k that most tiles take at once, and rows and columns that fill the least of them.
 _EVEN_K, _FILLED = 64, 65
 
@@ -34,6 +40,14 @@ def _steps(inner: int, outer: int) -> bool:
 def _regular(strides: tuple[int, int]) -> bool:
     """Whether either rows or columns of a matrix lie as descriptors want them."""
     return _steps(strides[1], strides[0]) or _steps(strides[0], strides[1])
+
+
+def halved(strides: tuple[int, int]) -> bool:
+    """Whether rows (columns) of a matrix begin at odd multiples of 16 bytes: these are fetched from
+    the L2 half as fast again as others, which is what large products wait for.
+    """
+    outer = strides[0] if strides[1] == 1 else strides[1]
+    return outer % (2 * _ROW) != 0
 
 
 def _wanted(
@@ -57,6 +71,7 @@ def _wanted(
         call.compute_units, "rows" if rows else "columns" if columns else "mixed", described, table,
         problem.tail is not None, tuning.has_few_registers(call), tuning.hosted(call),
         "stored" if problem.out[0] % _ROW == 0 and aligned(call, spec.Output()) else "by address",
+        halved=(described and halved(problem.a), described and halved(problem.b)),
     )  # fmt: skip
 
 
@@ -70,19 +85,32 @@ def ready(
     plain = problem.batch.size == 1 and problem.dtypes == (TYPES.get(dtype, SMALL)[0],) * 2
     if problem.head is not None or not (known and plain and call.aligned):
         return [], problem, wanted
-    if not (m >= _READERS and n >= _READERS and m * n * k >= _WORTH):
+    readers, worth = _COPIED_FROM.get(wanted.kind, (0, 0))
+    if not (readers and m >= readers and n >= readers and m * n * k >= worth):
         return [], problem, _by_descriptors(wanted)
-    if wanted.kind == "half" and not (_regular(problem.a) and _regular(problem.b)):
-        a = _copied(call, problem, 0, problem.a, (m, k), temporaries)
-        b = _copied(call, problem, 1, problem.b, (k, n), temporaries)
+    if wanted.kind == "half" and not all(stay := _stay(wanted, problem)):
+        a = _copied(call, problem, 0, (m, k), temporaries, stays=stay[0])
+        b = _copied(call, problem, 1, (k, n), temporaries, stays=stay[1])
         launches, (first, sa), (second, sb) = a[0] + b[0], a[1:], b[1:]
         problem = problem._replace(a=sa, b=sb, operands=(first, second))
         return launches, problem, _wanted(call, dtype, problem, "matmul of copies")
     if wanted.kind == "single" and wanted.b == "columns":
-        launches, second, sb = _copied(call, problem, 1, (0, 0), (k, n), temporaries)
+        launches, second, sb = _copied(call, problem, 1, (k, n), temporaries, by_rows=True)
         problem = problem._replace(b=sb, operands=(problem.operands[0], second))
         return launches, problem, _wanted(call, dtype, problem)
     return [], problem, _by_descriptors(wanted)
+
+
+def _stay(wanted: tuning_matmul.Wanted, problem: Problem) -> list[bool]:
+    """Whether operands are read where they are: they lie as descriptors want it, and not so that a
+    large product waits for them longer than a copy takes.
+    """
+    products, stay = wanted.m * wanted.n * wanted.k, []
+    sizes = wanted.m * wanted.k, wanted.n * wanted.k
+    for strides, size, waited in zip((problem.a, problem.b), sizes, _WAITED_FOR, strict=True):
+        slow = halved(strides) and products // waited > _COPY + size // _COPIED_A_NS
+        stay.append(_regular(strides) and not (wanted.described and slow))
+    return stay
 
 
 def _by_descriptors(wanted: tuning_matmul.Wanted) -> tuning_matmul.Wanted:
@@ -100,19 +128,22 @@ def _copied(
     call: spec.Call,
     problem: Problem,
     which: int,
-    kept: tuple[int, int],
     shape: tuple[int, int],
     temporaries: list[spec.ArrayType],
+    *,
+    stays: bool = False,
+    by_rows: bool = False,
 ) -> tuple[list[spec.Launch], spec.Input | spec.Temporary, tuple[int, int]]:
-    """An operand that stays if it lies as descriptors want it, else as a copy with long rows.
+    """An operand as a copy with long rows.
 
     Args:
-        kept: its strides; none of that kind where it is copied in any case.
+        stays: it is not copied if it begins as descriptors want it.
+        by_rows: the copy's rows lie side by side; else its columns do, if the operand's do.
     """
     operand, strides = problem.operands[which], (problem.a, problem.b)[which]
-    if _regular(kept) and aligned(call, operand):
+    if stays and aligned(call, operand):
         return [], operand, strides
-    by_column = strides[0] == 1 and _ROW > 1 and kept != (0, 0)
+    by_column = strides[0] == 1 and not by_rows
     rows, columns = (shape[1], shape[0]) if by_column else shape
     pitch = spec.cdiv(columns, _PITCH) * _PITCH
     steps = (1, pitch) if by_column else (pitch, 1)

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from xtarget import spec
 
 from . import choices, tuning
+from .hopper_eight_bits import by_groups
 from .matrices import aligned
 from .tuning_matmul import GROUP_M, MatmulTile
 
@@ -103,16 +104,34 @@ def _regular(call: spec.Call, x: Operand) -> bool:
     return lies and not x.unsigned and aligned(call, x.source)
 
 
-def _tile(call: spec.Call, kind: str, m: int, n: int) -> MatmulTile | None:
-    """The tile that was measured for a product of described operands."""
+def _tile(product: Product, kind: str, *, stored: bool) -> tuple[MatmulTile, str] | None:
+    """The tile that was measured for a product of described operands, and the way to it: `in turn`
+    (`narrow:matmul_in_turn`), or `in groups` (`hopper_eight_bits:matmul_in_groups`).
+
+    Args:
+        stored: the result can be by the copy engine.
+    """
+    call, m, n = product.call, product.a.length, product.b.length
+    grouped = stored and tuning.hosted(call) and product.scales is not None
+    grouped = grouped and product.k <= _UNITS_SUM
     for row in choices.rows(call.vendor, call.arch, "products of 8 bits"):
-        tile = MatmulTile(*row.config)
+        tile, way = MatmulTile(*row.config), row.text.get("way", "in turn")
         blocks = 100 * spec.cdiv(m, tile.m) * spec.cdiv(n, tile.n)
-        if row.text["operands"] != kind or not row.holds(m=m, n=n):
+        if row.text["operands"] != kind or not row.holds(m=m, n=n, k=product.k):
             continue
-        if row.blocks[0] * call.compute_units <= blocks:
-            return tile
+        low, high = row.blocks
+        held = low * call.compute_units <= blocks
+        held = held and (high is None or blocks <= high * call.compute_units)
+        if held and (grouped or way != "in groups"):
+            return tile, way
     return None
+
+
+def _stored(product: Product) -> bool:
+    """Whether the copy engine can store the result."""
+    out = product.out
+    lies = out.strides[1] == 1 and out.strides[0] % (_ROW // out.itemsize) == 0
+    return lies and aligned(product.call, spec.Output())
 
 
 def _described(product: Product, kind: str) -> list[spec.Launch] | None:
@@ -120,9 +139,11 @@ def _described(product: Product, kind: str) -> list[spec.Launch] | None:
     for these.
     """
     call, a, b, k, out = product.call, product.a, product.b, product.k, product.out
-    tile = _tile(call, kind, a.length, b.length)
-    if tile is None or not call.aligned:
+    stored = _stored(product)
+    found = _tile(product, kind, stored=stored)
+    if found is None or not call.aligned:
         return None
+    tile, way = found
     launches: list[spec.Launch] = []
     sums: dict[str, spec.Argument] = {}
     warps = min(tile.num_warps, 4)
@@ -133,8 +154,12 @@ def _described(product: Product, kind: str) -> list[spec.Launch] | None:
             if other.unsigned:
                 sums[name] = _summed(x, k, warps, launches, product.temporaries)
         a, b = (_copied(call, x, k, warps, launches, product.temporaries) for x in (a, b))
-    stored = aligned(call, spec.Output()) and out.strides[1] == 1
-    stored = stored and out.strides[0] % (_ROW // out.itemsize) == 0
+    kinds = {"KIND_A": a.kind, "KIND_B": b.kind}
+    if way == "in groups":
+        apart = {"om": out.strides[0], "pa": a.step, "pb": b.step}
+        args, _ = product.arguments(a, b, apart)
+        tiles = spec.cdiv(a.length, tile.m) * spec.cdiv(b.length, tile.n)
+        return [*launches, by_groups(call, tile, tiles, args, {**product.constants(), **kinds})]
     steps = {"om": out.strides[0], "on": out.strides[1]}
     args, ones = product.arguments(a, b, steps)
     floating = kind == FLOATS
@@ -146,8 +171,7 @@ def _described(product: Product, kind: str) -> list[spec.Launch] | None:
                 **product.constants(),
                 **ones,
                 **{name: None for name in ("a_sums", "b_sums") if name not in sums},
-                "KIND_A": a.kind,
-                "KIND_B": b.kind,
+                **kinds,
                 "T": spec.dtype_constant("float32" if floating else "int32"),
                 "FOLD": _PIECE if floating and k > _UNITS_SUM else 0,
                 "STORED": stored,

@@ -312,6 +312,7 @@ class Wanted(NamedTuple):
         hosted: as of `tuning.hosted`.
         alike: the result has the operands' type.
         few_registers: as of `tuning.has_few_registers`.
+        halved: as of `described.halved`, of both operands.
     """
 
     vendor: str
@@ -330,6 +331,7 @@ class Wanted(NamedTuple):
     hosted: bool = False
     out: str = "stored"
     alike: bool = False
+    halved: tuple[bool, bool] = (False, False)
 
     def blocks(self, tile: MatmulTile) -> int:
         return cdiv(self.m, tile.m) * cdiv(self.n, tile.n) * self.batch
@@ -391,19 +393,29 @@ def _holds(wanted: Wanted, row: choices.Row) -> bool:
     )
 
 
+#: Nanoseconds in which the L2 gives a million elements of two bytes to tiles, and those of rows
+#: that lie as in `described.halved` (H100).
+_FETCHED_NS, _HALVED_NS = 190, 340
+
+
 def _estimated(wanted: Wanted, row: choices.Row) -> list[tuple[int, int, choices.Row]]:
     """Nanoseconds by pieces of k: of the launch, of the multiprocessor that makes the most tiles,
-    and of the launch that adds the pieces.
+    or of the L2 where that takes longer, and of the launch that adds the pieces.
     """
     if not row.cost:
         return [(0, 0, row)]
     tile = MatmulTile(*row.config)
     launch, each, step, *second = row.cost
     blocks, steps = wanted.blocks(tile), cdiv(wanted.k, tile.k)
+    fetched = sum(
+        length * (_HALVED_NS if slow else _FETCHED_NS)
+        for length, slow in zip((tile.m, tile.n), wanted.halved, strict=True)
+    )
+    least = each + blocks * steps * tile.k * fetched // 1_000_000
 
     def whole(parts: int) -> int:
         waves = cdiv(blocks * parts, wanted.compute_units)
-        return launch + waves * (each + cdiv(steps, parts) * step)
+        return launch + max(waves * (each + cdiv(steps, parts) * step), least)
 
     found = [(whole(1), 0, row)]
     if second and not wanted.tail:

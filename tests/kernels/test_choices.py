@@ -49,8 +49,8 @@ def product(
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 def test_large_products_come_through_descriptors_in_every_layout(layout: str) -> None:
-    assert product(4096, 4096, 4096, layout) in (["matmul_in_turn"], ["matmul_described"])
-    assert product(6144, 6144, 6144, layout) == ["matmul_in_turn"]
+    for size in (4096, 6144):
+        assert product(size, size, size, layout) in (["matmul_in_turn"], ["matmul_in_groups"])
     assert product(4096, 4096, 4096, layout, aligned=False) == ["matmul"]
     assert product(4096, 4096, 4096, layout, aligned=None) == ["matmul"]
     for target in ("nvidia:sm_80", "nvidia:sm_100", "amd:gfx942"):
@@ -71,8 +71,27 @@ def test_few_rows_are_one_launch(m: int, n: int, layout: str) -> None:
 def test_rows_that_begin_anywhere_are_copied_first() -> None:
     assert product(333, 1001, 777) == ["copy", "copy", "matmul_described"]
     assert product(3001, 4111, 2777, "NT") == ["copy", "copy", "matmul_in_turn"]
-    assert product(2048, 2048, 2049) == ["copy", "matmul_in_turn"]  # b's rows begin as they should
-    assert product(33, 1001, 777) == ["matmul"]  # too few rows read the copy
+    assert product(2048, 2048, 2049) == [
+        "copy",
+        "matmul_in_groups",
+    ]  # b's rows begin as they should
+    assert product(33, 1001, 777) == ["copy", "copy", "matmul_described"]
+    assert product(32, 1001, 777) == ["matmul"]  # too few rows read the copy
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "layout", "copies"),
+    [
+        (4104, 2640, 3768, "NT", 2), (4496, 744, 4312, "TT", 1), (3448, 3192, 4320, "NN", 1),
+        (1008, 2168, 3472, "NN", 0), (4096, 4096, 4096, "NN", 0), (4112, 4112, 4112, "TN", 0),
+    ],
+)  # fmt: skip
+def test_rows_at_odd_multiples_of_16_bytes_are_copied_where_a_large_product_waits_for_them(
+    m: int, n: int, k: int, layout: str, copies: int
+) -> None:
+    made = product(m, n, k, layout)
+    assert made[:-1] == ["copy"] * copies
+    assert made[-1] in ("matmul_in_turn", "matmul_in_groups")
 
 
 def test_a_k_that_fills_no_step_comes_through_descriptors() -> None:
@@ -131,10 +150,15 @@ def test_a_measured_tile_fits_shared_memory(library: Any) -> None:
                 size = {"half": 2, "single": 4}[row.text["operands"]]
                 stored = 0
                 if row.text.get("way") == "in groups":  # each of them has tiles of its own
-                    m, warps, stored = m // (warps // 4), 4, m * min(n, 64) * size
+                    # whose columns are a power of two, or that and a smaller one
+                    rest = n - (1 << n.bit_length() - 1)
+                    m, warps, stored = m // (warps // 4), 4, m * min(rest or n, 64) * size
+                    n -= rest
                     assert row.config[3] in (4, 8, 12, 16)
+                    assert rest & (rest - 1) == 0
                 assert all(v & (v - 1) == 0 for v in (m, n, k, warps))
-                assert (row.config[0] + n) * k * size * stages + stored <= 227 * 1024
+                m, n = row.config[:2]
+                assert (m + n) * k * size * stages + stored <= 227 * 1024
 
 
 @pytest.fixture

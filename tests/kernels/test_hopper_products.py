@@ -35,10 +35,12 @@ def test_a_block_for_each_multiprocessor_makes_the_tiles_in_turn() -> None:
         ).launches  # fmt: skip
         known = launch.constants
         rows = int(str(known["GROUPS"])) * int(str(known["ROWS"]))
-        tiles = -(-m // rows) * -(-n // int(str(known["BLOCK_N"])))
+        columns = int(str(known["BLOCK_N"])) + int(str(known["REST"]))
+        tiles = -(-m // rows) * -(-n // columns)
         assert launch.source == SOURCE
         assert launch.grid == (min(132, tiles), 1, 1)
-        assert set(launch.descriptors) == {"a", "b", "out"}
+        assert set(launch.descriptors) - {"rest"} == {"a", "b", "out"}
+        assert ("rest" in launch.descriptors) == bool(known["REST"])
 
 
 def test_a_product_that_a_later_launch_rounds_is_not_made_so() -> None:
@@ -46,9 +48,10 @@ def test_a_product_that_a_later_launch_rounds_is_not_made_so() -> None:
     assert SOURCE not in [one.source for one in plan_of("addmm", *types).launches]
 
 
+@pytest.mark.parametrize("size", [1536, 3072, 4096])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_tiles_stay_in_registers_and_shared_memory(layout: str) -> None:
-    a, b = (np.empty((1536, 1536), np.float16) for _ in range(2))
+def test_tiles_stay_in_registers_and_shared_memory(layout: str, size: int) -> None:
+    a, b = (np.empty((size, size), np.float16) for _ in range(2))
     a, b = (x.T if t == "T" else x for x, t in zip((a, b), layout, strict=True))
     (made,) = xtarget.compile("matmul", a, b, target="nvidia:sm_90")
     assert made.entry == "matmul_in_groups"
@@ -61,7 +64,14 @@ def test_tiles_stay_in_registers_and_shared_memory(layout: str) -> None:
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
-    ("m", "n", "k"), [(1536, 1536, 1536), (600, 4096, 136), (1208, 3712, 1104)]
+    ("m", "n", "k"),
+    [
+        (1536, 1536, 1536),
+        (600, 4096, 136),
+        (1208, 3712, 1104),
+        (3072, 3064, 200),
+        (2336, 400, 2360),
+    ],
 )
 def test_results(device: str, m: int, n: int, k: int, layout: str, dtype: str) -> None:
     """Tiles that share rows or columns with others, a K that fills no step, and nothing written
