@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import re
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,7 +20,8 @@ import xtarget
 from xtarget import Artifact, DeviceInfo, LoadError, Target
 from xtarget.spec import ArrayType
 from xtarget.targets._binaries.elf import Elf
-from xtarget.targets.nvidia import cubin, ptx
+from xtarget.targets.nvidia import assembler, cubin, ptx
+from xtarget.targets.nvidia.assembler import sound_ptxas
 
 X = ArrayType("float32", (1000,), (1,))
 M = ArrayType("float16", (256, 256), (256, 1))
@@ -36,6 +39,31 @@ def test_the_cubin_is_for_the_arch_that_was_asked_for(arch: str) -> None:
     assert Elf.parse(artifact.binary).machine == 190  # EM_CUDA
     assert cubin.arch_of(artifact.binary) == arch
     assert cubin.entries(artifact.binary) == ("add",)
+
+
+def test_no_ptxas_older_than_12_9_is_taken_unless_the_user_names_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """That of Triton 3.6 gets descriptors of wgmma wrong."""
+    from triton import knobs
+
+    monkeypatch.delenv("TRITON_PTXAS_PATH", raising=False)
+    usual, newer = knobs.nvidia.ptxas, knobs.nvidia.ptxas_blackwell
+    with sound_ptxas():
+        assert tuple(map(int, knobs.nvidia.ptxas.version.split("."))) >= (12, 9)
+    assert knobs.nvidia.ptxas == usual
+    old = SimpleNamespace(
+        ptxas=SimpleNamespace(version="12.8", path="old"), ptxas_blackwell=newer, scope=nullcontext
+    )
+    monkeypatch.setattr(
+        assembler, "import_triton", lambda: SimpleNamespace(knobs=SimpleNamespace(nvidia=old))
+    )
+    with sound_ptxas():
+        assert old.ptxas == newer.path
+    old.ptxas = SimpleNamespace(version="12.8", path="old")
+    monkeypatch.setenv("TRITON_PTXAS_PATH", "old")
+    with sound_ptxas():
+        assert old.ptxas.path == "old"
 
 
 def test_the_artifact_has_all_that_a_launch_needs() -> None:

@@ -99,6 +99,18 @@ def test_heads_side_by_side(device: str) -> None:
     check("multi_head_attention", *arrays, heads=4, kv_heads=2, causal=True, device=device)
 
 
+@pytest.mark.parametrize("values", [3, 16, 32])
+@pytest.mark.parametrize("size", [32, 64])
+def test_half_types_with_narrow_values_and_keys_that_lie_in_any_way(
+    device: str, size: int, values: int
+) -> None:
+    q, v = f(2, 3, 40, size, dtype="float16"), f(2, 3, 64, values, seed=2, dtype="float16")
+    turned = f(2, 3, size, 70, seed=1, dtype="float16").swapaxes(2, 3)[:, :, :64]
+    uneven = f(2, 3, 64, size + 1, seed=3, dtype="float16")[..., 1:]
+    for keys in (turned, uneven):
+        check("attention", q, keys, v, device=device)
+
+
 @pytest.mark.parametrize("queries", [0, pytest.param(2, marks=pytest.mark.large)])
 def test_keys_in_pages(device: str, queries: int) -> None:
     """A page that is none of the cache's is not read; a sequence without keys gives 0."""

@@ -1,13 +1,16 @@
-"""From a kernel to a cubin, by Triton's NVIDIA back end and the ptxas in Triton's wheel."""
+"""From a kernel to a cubin, by Triton's NVIDIA back end and a ptxas in Triton's wheel."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 from ..._values.types import Artifact, Resources
 from .._triton.gpu_compiler import GpuCompiler
 from . import ptx
+from .assembler import sound_ptxas
 from .cubin import resources
 
 __all__ = ["CubinCompiler"]
@@ -41,6 +44,7 @@ class CubinCompiler(GpuCompiler):
     )
     OWN = (
         "targets/_triton/gpu_compiler.py",
+        "targets/nvidia/assembler.py",
         "targets/nvidia/compiler.py",
         "targets/nvidia/cubin.py",
         "targets/nvidia/ptx.py",
@@ -57,6 +61,11 @@ class CubinCompiler(GpuCompiler):
 
         # Triton has it as it was at its import
         return {"ptx_options": import_triton().knobs.nvidia.ptxas_options}
+
+    @contextmanager
+    def _mended(self, arch: str) -> Iterator[None]:
+        with sound_ptxas():
+            yield
 
     def _waits(self, artifact: Artifact) -> bool:
         return ptx.waits(artifact.texts["ptx"])
