@@ -345,6 +345,18 @@ def renamed(plain: bytes, change: Callable[[str, bytes], Members]) -> bytes:
     return made.getvalue()
 
 
+def sparse(name: str, size: int) -> bytes:
+    """A member of GNU tar that has no bytes and reads as `size` zeros."""
+    info = tarfile.TarInfo(name)
+    info.type = tarfile.GNUTYPE_SPARSE
+    block = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    block[386:410] = b"%011o\0" % 0 * 2
+    block[483:495] = b"\x80" + size.to_bytes(11, "big")
+    block[148:156] = b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
 def test_what_other_tools_make_of_a_layout_is_read(
     layout: Path,
     tmp_path: Path,
@@ -407,6 +419,22 @@ def test_what_a_layout_has_no_business_with_is_refused(
         loop = {"manifests": [image.put(json.dumps(loop).encode())]}
     image.write(*loop["manifests"])
     assert "in too many others" in refused()
+    image.manifest = json.loads(first)
+    image.layers(lambda plain: sparse("xtarget/cache/v1/add.json", 1 << 62) + plain)
+    assert "xtarget/cache/v1/add.json is a sparse file" in refused()
+
+
+def test_indexes_that_name_others_again_and_again_are_read_once(
+    layout: Path, tmp_path: Path, use_cache: UseCache, cli: Cli
+) -> None:
+    image = Rewritten(layout)
+    named = image.index["manifests"]
+    for _ in range(6):
+        named = [image.put(json.dumps({"manifests": named}).encode())] * 60
+    image.write(*named)
+    use_cache(tmp_path / "other")
+    _, output, errors = cli("cache", "import", "--oci", str(layout), "--json")
+    assert output == '{"added": 2, "failed": 0}\n', errors
 
 
 def test_images_of_other_tags_stay_in_a_layout(layout: Path, cli: Cli) -> None:
