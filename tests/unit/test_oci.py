@@ -19,7 +19,7 @@ import pytest
 from command_line import here
 
 from xtarget import LoadError, Target, XTargetError, _cache
-from xtarget._cache import compression
+from xtarget._cache import compression, oci
 from xtarget._cli import images
 from xtarget._values.types import Artifact
 
@@ -345,16 +345,23 @@ def renamed(plain: bytes, change: Callable[[str, bytes], Members]) -> bytes:
     return made.getvalue()
 
 
+def block(member: tarfile.TarInfo, **numbers: tuple[int, int]) -> bytes:
+    """The head of a member, with numbers that `tarfile` would not write, and their places."""
+    head = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    for place, number in numbers.values():
+        head[place : place + 12] = (number % (1 << 95) | 1 << 95).to_bytes(12, "big")
+        if number < 0:
+            head[place] = 0xFF
+    head[148:156] = b" " * 8
+    head[148:156] = b"%06o\0 " % sum(head)
+    return bytes(head)
+
+
 def sparse(name: str, size: int) -> bytes:
     """A member of GNU tar that has no bytes and reads as `size` zeros."""
     info = tarfile.TarInfo(name)
     info.type = tarfile.GNUTYPE_SPARSE
-    block = bytearray(info.tobuf(tarfile.GNU_FORMAT))
-    block[386:410] = b"%011o\0" % 0 * 2
-    block[483:495] = b"\x80" + size.to_bytes(11, "big")
-    block[148:156] = b" " * 8
-    block[148:156] = b"%06o\0 " % sum(block)
-    return bytes(block)
+    return block(info, offset=(386, 0), bytes=(398, 0), size=(483, size))
 
 
 def test_what_other_tools_make_of_a_layout_is_read(
@@ -422,6 +429,17 @@ def test_what_a_layout_has_no_business_with_is_refused(
     image.manifest = json.loads(first)
     image.layers(lambda plain: sparse("xtarget/cache/v1/add.json", 1 << 62) + plain)
     assert "xtarget/cache/v1/add.json is a sparse file" in refused()
+
+
+def test_a_member_after_which_it_comes_again_ends_the_reading() -> None:
+    first = block(tarfile.TarInfo("etc/a"))
+    layer = first + block(tarfile.TarInfo("etc/b"), size=(124, -512))
+    try:
+        found = oci._files_of(layer)
+    except ValueError as error:
+        assert str(error) == "etc/b is said to have -512 bytes"
+    else:
+        assert not found, "Pythons that know of it (CVE-2025-8194) end there"
 
 
 def test_indexes_that_name_others_again_and_again_are_read_once(

@@ -259,6 +259,8 @@ def _files_of(layer: bytes) -> dict[str, bytes]:
     plain = unpack(layer, _MOST_LAYER) if layer.startswith(_PACKED) else layer
     with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
         for member in archive:
+            if member.size < 0:  # older Pythons would read it again and again (CVE-2025-8194)
+                raise ValueError(f"{member.name[:120]} is said to have {member.size} bytes")
             name = member.name.removeprefix("./")
             if member.isfile() and name.startswith(f"{CACHE}/"):
                 if member.issparse():  # a few bytes of it are as many zeros as it says
