@@ -434,12 +434,13 @@ def test_what_a_layout_has_no_business_with_is_refused(
 def test_a_member_after_which_it_comes_again_ends_the_reading() -> None:
     first = block(tarfile.TarInfo("etc/a"))
     layer = first + block(tarfile.TarInfo("etc/b"), size=(124, -512))
+    found: Any
     try:
         found = oci._files_of(layer)
     except ValueError as error:
-        assert str(error) == "etc/b is said to have -512 bytes"
-    else:
-        assert not found, "Pythons that know of it (CVE-2025-8194) end there"
+        found = str(error)
+    # Pythons that know of it (CVE-2025-8194) end there
+    assert found in ("etc/b is said to have -512 bytes", {})
 
 
 def test_indexes_that_name_others_again_and_again_are_read_once(
