@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -193,7 +194,7 @@ def in_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
     fake = FakeCuda()
     FakeEvent.made.clear()
     # most of a test's events are never reached, and other tests look at what is kept for theirs
-    monkeypatch.setattr("xtarget._launch.lifetimes._kept", {})
+    monkeypatch.setattr("xtarget._launch.lifetimes._kept", OrderedDict())
 
     def answers(call: Callable[..., Any]) -> Callable[..., Any]:
         def status_first(*args: Any) -> tuple[Any, ...]:

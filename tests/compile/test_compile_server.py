@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -35,7 +36,7 @@ from xtarget._executors import asking, posting
 from xtarget._executors.posting import HEADER, PROTOCOL
 from xtarget._kernels import libraries
 from xtarget._launch import planning
-from xtarget._serve import bundles, credentials
+from xtarget._serve import bundles, credentials, listen
 from xtarget._values.types import Artifact, CompileRequest
 from xtarget.spec import ArrayType
 
@@ -71,6 +72,16 @@ def token(tmp_path: Path) -> Path:
     path.write_text(f"somebody {TOKEN}\n")
     path.chmod(0o600)
     return path
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """One of localhost that nobody signed, and its key."""
+    cert, key = folder / "cert", folder / "key"
+    openssl = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
+    names = ("-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    command = (*openssl, *names, "-keyout", key, "-out", cert)
+    subprocess.run(command, check=True, capture_output=True)
+    return cert, key
 
 
 @contextlib.contextmanager
@@ -130,11 +141,9 @@ def test_many_clients_over_tls_one_compilation_signed(
     tmp_path: Path, token: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     pytest.importorskip("cryptography")
-    key, cert, sign, trust = (tmp_path / name for name in ("key", "cert", "sign", "trust"))
-    openssl = ("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256")
-    names = ("-nodes", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
+    cert, key = certificate(tmp_path)
+    sign, trust = tmp_path / "sign", tmp_path / "trust"
     for command in (
-        (*openssl, *names, "-keyout", key, "-out", cert),
         ("openssl", "genpkey", "-algorithm", "ed25519", "-out", sign),
         ("openssl", "pkey", "-in", sign, "-pubout", "-out", trust),
     ):
@@ -347,6 +356,32 @@ def test_without_the_server_this_machine_compiles(
     said = [r.getMessage() for r in caplog.records if "made without it" in r.getMessage()]
     assert len(said) == 1
     assert "No such file" in said[0]
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "TLS"])
+def test_who_sends_a_byte_now_and_then_keeps_no_place(
+    tls: bool, token: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head of a request, which needs no token, has to come in time as a whole."""
+    monkeypatch.setattr(listen, "_PATIENCE", 0.5)
+    files: tuple[Path, ...] = certificate(tmp_path) if tls else ()
+    with serving("127.0.0.1:0", token, *files) as server, contextlib.ExitStack() as stack:
+        client = stack.enter_context(socket.create_connection(server.socket.getsockname()[:2]))
+        if tls:
+            context = ssl.create_default_context(cafile=str(files[0]))
+            client = stack.enter_context(context.wrap_socket(client, server_hostname="localhost"))
+        client.settimeout(0.1)
+        for byte in b"GET /v1/status HTTP/1.1\r\nX: " + b"x" * 100:
+            try:
+                client.sendall(bytes([byte]))
+                if client.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except OSError:  # it was reset
+                break
+        else:
+            pytest.fail("a hundred bytes later it is still listened to")
 
 
 # ----------------------------------------------------------------------------------------- opening

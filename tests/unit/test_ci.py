@@ -309,6 +309,26 @@ def test_setup_says_what_to_install_where_venv_is_missing(tmp_path: Path) -> Non
     assert not (checkout / ".venv").exists()
 
 
+def test_ci_leaves_nothing_running_when_a_step_fails(tmp_path: Path) -> None:
+    """What is still held open by a process of a step would have CI wait for it."""
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / "ci").mkdir()
+    (tmp_path / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text())
+    steps = {
+        "system": "",
+        "rocm": "sh -c 'touch began; sleep 60; echo late'; echo late",
+        "setup": "until [ -e began ]; do sleep 0.01; done; exit 3",
+    }
+    for name, text in steps.items():
+        step = tmp_path / "ci" / f"{name}.sh"
+        step.write_text(f"#!/usr/bin/env bash\n{text}\n")
+        step.chmod(0o755)
+    done = subprocess.run(
+        ["bash", ".ci/run"], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert (done.returncode, done.stdout) == (3, ""), done.stderr
+
+
 def test_the_last_line_says_what_happened(tmp_path: Path) -> None:
     """Of all runs of pytest together, with the names of what failed."""
     file = tmp_path / "summary"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 import weakref
+from collections import OrderedDict
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -42,7 +46,8 @@ class _Stream:
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The queues have no objects that earlier tests left with events that are never reached."""
-    monkeypatch.setattr(lifetimes, "_kept", {})
+    monkeypatch.setattr(lifetimes, "_kept", OrderedDict())
+    monkeypatch.setattr(lifetimes, "_lost", [])
 
 
 class _Array:
@@ -103,6 +108,85 @@ def test_a_lost_device_keeps_nothing_and_stops_no_launch_of_another() -> None:
     array, other = _keep_one(_Stream(Lost)), _Stream()
     _keep_one(other)
     assert array() is None
+
+
+def test_an_event_that_cannot_be_asked_any_more_is_told_of_once() -> None:
+    class Reset:
+        def done(self) -> bool:
+            raise xtarget.LaunchError("the context was destroyed")
+
+    stream, other = _Stream(), _Stream()
+    kept = [_keep_one(stream) for _ in range(3)]
+    for event in stream.events:
+        event.done = Reset().done
+    with pytest.raises(xtarget.LaunchError, match="was destroyed"):
+        _keep_one(other)
+    for _ in range(5):
+        _keep_one(other)
+    assert all(array() is not None for array in kept), "nobody knows whether they are in use"
+
+
+def test_a_forked_child_asks_no_event_of_its_parent() -> None:
+    parents = os.getpid()
+
+    class Parents(_Event):
+        def done(self) -> bool:
+            if os.getpid() != parents:
+                raise xtarget.DriverError("not initialized")
+            return super().done()
+
+    array = _keep_one(_Stream(Parents))
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            own = _keep_one(_Stream())
+            status = 0 if own() is not None and array() is not None else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert array() is not None
+
+
+def test_an_interruption_at_any_step_drops_nothing_that_is_in_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C, in place of each instruction of a launch that looks after another stream."""
+    # a signal never comes between taking a lock and the scope that frees it; this here does
+    monkeypatch.setattr(lifetimes, "_lock", nullcontext())
+
+    def interrupted(at: int) -> bool:
+        steps = 0
+
+        def step(frame: Any, event: str, argument: Any) -> Any:
+            nonlocal steps
+            if frame.f_code.co_filename != lifetimes.__file__:
+                return None
+            frame.f_trace_opcodes = True
+            if event == "opcode":
+                steps += 1
+                if steps == at:
+                    raise KeyboardInterrupt
+            return step
+
+        slow, fast = _Stream(), _Stream()
+        kept = [_keep_one(slow) for _ in range(2)]
+        before = sys.gettrace()
+        sys.settrace(step)
+        try:
+            _keep_one(fast)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        assert all(array() is not None for array in kept), f"at instruction {at}"
+        lifetimes._kept.clear()
+        return steps >= at
+
+    at = 1
+    while interrupted(at):
+        at += 1
+    assert at > 100
 
 
 def test_threads_keep_what_each_of_them_launches() -> None:

@@ -215,9 +215,9 @@ def entries_in(folder: Path, trust: Trust | None) -> Iterator[tuple[Place, Entry
         XTargetError: it is not a layout, or damaged.
         UntrustedError: `trust` is given, and nobody in it signed an entry.
     """
-    seen: set[str] = set()
+    seen: set[str] = set()  # of a few bytes, indexes could name each other billions of times
     try:
-        for manifest in _manifests(folder, _index(folder), _MOST_DEEP):
+        for manifest in _manifests(folder, _index(folder), _MOST_DEEP, seen):
             for layer in manifest["layers"]:
                 # others are of signatures and the like
                 if "tar" in str(layer["mediaType"]) and str(layer["digest"]) not in seen:
@@ -234,14 +234,21 @@ def entries_in(folder: Path, trust: Trust | None) -> Iterator[tuple[Place, Entry
         ) from error
 
 
-def _manifests(folder: Path, index: Any, deep: int) -> Iterator[Any]:
-    """Those of the images that an index names, and the indexes in it."""
+def _manifests(folder: Path, index: Any, deep: int, seen: set[str]) -> Iterator[Any]:
+    """Those of the images that an index names, and the indexes in it, each once.
+
+    Args:
+        seen: digests of what was read.
+    """
     if not deep:
         raise ValueError("an index is in too many others")
     for one in index["manifests"]:
+        if str(one["digest"]) in seen:
+            continue
         found = json.loads(_blob(folder, one, _MOST_JSON))
+        seen.add(str(one["digest"]))
         if "manifests" in found:
-            yield from _manifests(folder, found, deep - 1)
+            yield from _manifests(folder, found, deep - 1, seen)
         else:
             yield found
 
@@ -252,8 +259,12 @@ def _files_of(layer: bytes) -> dict[str, bytes]:
     plain = unpack(layer, _MOST_LAYER) if layer.startswith(_PACKED) else layer
     with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as archive:
         for member in archive:
+            if member.size < 0:  # older Pythons would read it again and again (CVE-2025-8194)
+                raise ValueError(f"{member.name[:120]} is said to have {member.size} bytes")
             name = member.name.removeprefix("./")
             if member.isfile() and name.startswith(f"{CACHE}/"):
+                if member.issparse():  # a few bytes of it are as many zeros as it says
+                    raise ValueError(f"{name[:120]} is a sparse file")
                 stream = archive.extractfile(member)
                 found[name] = b"" if stream is None else stream.read()
     return found

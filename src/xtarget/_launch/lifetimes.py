@@ -6,11 +6,12 @@ the order of its own streams.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from typing import Any
 
+from .._system.life import in_forked_child
 from .._system.locks import Lock
-from .._values.errors import DeviceLostError
+from .._values.errors import DeviceLostError, XTargetError
 from ..targets.base import Event, Stream
 
 __all__ = ["keep_until", "keep_until_passed"]
@@ -22,8 +23,19 @@ _OTHERS = 2
 
 #: By stream, in the order of its work, what is kept until when; the streams in the order in which
 #: they are looked after. One that is slow keeps nothing of another's.
-_kept: dict[Stream, deque[tuple[Event, list[Any]]]] = {}
+_kept: OrderedDict[Stream, deque[tuple[Event, list[Any]]]] = OrderedDict()
 _lock = Lock()
+#: Of which no event will be heard of again: whether anything uses it is not known, so it stays.
+_lost: list[Any] = []
+
+
+def _in_forked_child() -> None:
+    """The events are the parent's: the child can ask none, and what it drops it may not free."""
+    _lost.append(_kept.copy())
+    _kept.clear()
+
+
+in_forked_child(_in_forked_child)
 
 
 def keep_until_passed(stream: Stream, objects: list[Any]) -> None:
@@ -41,7 +53,7 @@ def keep_until(event: Event, objects: list[Any], stream: Stream) -> None:
             other = next(iter(_kept), None)
             if other is None or (other is stream and len(_kept) == 1):
                 return
-            _kept[other] = _kept.pop(other)  # it has had its turn
+            _kept.move_to_end(other)  # it has had its turn; one step, which nothing interrupts
         if other is not stream:
             _drop_passed(other)
 
@@ -53,8 +65,13 @@ def _drop_passed(stream: Stream) -> None:
             if waiting is None:
                 return
             first, many = waiting[0], sum(map(len, _kept.values())) > _MOST
-        if not _passed(first[0], wait=many):
-            return
+        try:
+            if not _passed(first[0], wait=many):
+                return
+        except XTargetError:  # told once: later launches, on other streams too, are no worse for it
+            with _lock:
+                _lost.append(_kept.pop(stream, None))
+            raise
         with _lock:  # another thread may have been here
             if waiting and waiting[0] is first:
                 waiting.popleft()

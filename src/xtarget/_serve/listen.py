@@ -30,7 +30,8 @@ from .work import Work
 __all__ = ["CompileServer", "opened"]
 
 STATUS = "/v1/status"
-#: Seconds in which a client has to send what it announced, and to take what it asked for.
+#: Seconds in which a client has to send the head of its request, and what it announced, and to take
+#: what it asked for.
 _PATIENCE = 30.0
 #: Seconds between notes to a client that waits; below `posting.SILENCE`.
 _NOTE = 2.0
@@ -60,9 +61,23 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.tls is not None:  # in the thread of the connection: others do not wait
             self.request.settimeout(_PATIENCE)
             self.request = self.server.tls.wrap_socket(self.request, server_side=True)
+        # who sends a byte now and then is never silent for long, and needs no token so far
+        self._late = threading.Timer(_PATIENCE, self._hang_up)
+        self._late.daemon = True
+        self._late.start()
         super().setup()
 
+    def _hang_up(self) -> None:
+        with contextlib.suppress(OSError):  # of the connection itself: TLS is another thread's
+            socket.socket.shutdown(self.request, socket.SHUT_RDWR)
+
+    def parse_request(self) -> bool:
+        whole = super().parse_request()
+        self._late.cancel()
+        return whole
+
     def finish(self) -> None:
+        self._late.cancel()
         try:
             super().finish()
         finally:
