@@ -3,9 +3,9 @@ has no values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from .._values.deferred import Deferred
 from .._values.errors import ArgumentError
@@ -15,12 +15,29 @@ from .nodes import Number, Value
 
 if TYPE_CHECKING:
     from .._values.aliases import Args
-    from .tracing import Tracer
 
-__all__ = ["NoAttribute", "NumberAsked", "Traced"]
+__all__ = ["NoAttribute", "Notes", "NumberAsked", "Traced"]
 
 #: Attributes of arrays of NumPy and torch that are their elements.
 _OF_VALUES = frozenset(("cpu", "data", "flat", "item", "numpy", "tobytes", "tolist"))
+
+
+class Notes(Protocol):
+    """Notes what is done to arrays (`tracing.Tracer`).
+
+    Attributes:
+        reads_shapes: the function has asked for a shape.
+    """
+
+    reads_shapes: bool
+
+    def call(
+        self, kernel: str, args: Sequence[Any], given: Mapping[str, Any], options: Mapping[str, Any]
+    ) -> Any:
+        """Note a call; what stands for its results."""
+
+    def line(self) -> str:
+        """Where the function is, for messages."""
 
 
 class NumberAsked(Exception):
@@ -46,7 +63,7 @@ class Traced(Deferred):
     __slots__ = ("stands", "tracer")
     __hash__ = object.__hash__
 
-    def __init__(self, tracer: Tracer, stands: Value | Number) -> None:
+    def __init__(self, tracer: Notes, stands: Value | Number) -> None:
         self.tracer, self.stands = tracer, stands
 
     def take_call(
