@@ -143,7 +143,8 @@ def drop_one(
     keep = bits.to(tl.int64) >= limit
     value = tl.where(keep, value * scale, tl.zeros_like(value))
     tl.store(out + offset(i, shape, so), value.to(out.dtype.element_ty), mask=mask)
-    tl.store(memory(kept) + offset(i, shape, sk), keep.to(tl.int8), mask=mask)
+    if kept is not None:
+        tl.store(memory(kept) + offset(i, shape, sk), keep.to(tl.int8), mask=mask)
 
 
 @triton.jit
@@ -151,7 +152,8 @@ def drop(
     x, out, kept, n, groups, seed, start, limit, scale, shape, sx, so, sk,
     T: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Elements whose word is below `limit` become 0; the others are multiplied by `scale`."""
+    """Elements whose word is below `limit` become 0; the others are multiplied by `scale`. `kept`:
+    where it goes which these are; None: nowhere."""
     c, _ = positions(groups, BLOCK)
     w0, w1, w2, w3 = words(seed, start, c)
     drop_one(x, out, kept, w0, c, 0, n, limit, scale, shape, sx, so, sk, T)

@@ -76,7 +76,7 @@ def pool(
         place, inside = reach(place, inside, a2, tl.minimum(e2, in_shape[2]), sx[4], 1, False)
         value = element(tl.load(memory(x) + place, mask=inside, other=0), x, T)
         if OP == "max":
-            new = (value > total) | ((value != value) & (total == total)) | (which < 0)
+            new = (value > total) | (value != value) | (which < 0)  # the last NaN, as torch
             better = inside & new
             total = tl.where(better, value, total)
             which = tl.where(better, (a0 * in_shape[1] + a1) * in_shape[2] + a2, which)

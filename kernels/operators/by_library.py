@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xtarget.spec import ArrayType, Call, DtypeRules, KernelSpec, Output, Plan, Temporary
+from xtarget.spec import ArrayType, Call, DtypeRules, KernelSpec, Plan
 
 from ..plans.elementwise import DtypeRule, compute_dtype
 from ..plans.folds import extreme_and_place
 from ..plans.norms import batch_norm_in_order
+from ..plans.random import dropout_alone
 from . import (
     activations,
     angles,
@@ -242,32 +243,12 @@ def _without_mask() -> KernelSpec:
     """torch's dropout gives no mask."""
     row = _ROWS["dropout"]
 
-    def plan(call: Call) -> Plan:
-        made = row.plan(call)
-        mask = Temporary(len(made.temporaries))
-        launches = tuple(
-            replace(
-                one,
-                args={
-                    n: mask if isinstance(arg, Output) and arg.index == 1 else arg
-                    for n, arg in one.args.items()
-                },
-            )
-            for one in made.launches
-        )
-        return replace(
-            made,
-            outputs=made.outputs[:1],
-            launches=launches,
-            temporaries=(*made.temporaries, made.outputs[1]),
-        )
-
     def reference(x: Any, **options: Any) -> Any:
         assert row.reference is not None
         return row.reference(x, **options)[0]
 
     return _named(
-        "dropout", "torch.dropout", plan=plan, reference=reference,
+        "dropout", "torch.dropout", plan=dropout_alone, reference=reference,
         summary="dropout without the mask, which is dropout's second result",
     )  # fmt: skip
 

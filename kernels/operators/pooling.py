@@ -25,10 +25,18 @@ def _flat_places(np: Any, shape: Any) -> Any:
 
 
 def _largest(np: Any, parts: Any, numbers: Any) -> tuple[Any, Any]:
-    """The largest of several arrays, of equals the first one; and its number."""
+    """The largest of several arrays; and its number."""
     values, numbers = np.stack(parts), np.stack(numbers)
-    first = np.argmax(values, 0)[None]
-    return tuple(np.take_along_axis(a, first, 0)[0] for a in (values, numbers))
+    which = _which(np, values, 0)
+    return tuple(np.take_along_axis(a, which, 0)[0] for a in (values, numbers))
+
+
+def _which(np: Any, values: Any, axis: int) -> Any:
+    """Which element along an axis is the largest: of equals the first, of NaN the last, as torch
+    has it. The axis stays."""
+    lost = values != values
+    last = values.shape[axis] - 1 - np.flip(lost, axis).argmax(axis, keepdims=True)
+    return np.where(lost.any(axis, keepdims=True), last, values.argmax(axis, keepdims=True))
 
 
 def _of(op: str, *, indexed: bool = False) -> Callable[..., Any]:
@@ -104,9 +112,9 @@ def _covering(op: str) -> Callable[..., Any]:
             if op == "mean":
                 made[(..., *window)] = held.mean(-1)
                 continue
-            first = held.argmax(-1)[..., None]
-            made[(..., *window)] = np.take_along_axis(held, first, -1)[..., 0]
-            index[(..., *window)] = np.take_along_axis(number, first, -1)[..., 0]
+            which = _which(np, held, -1)
+            made[(..., *window)] = np.take_along_axis(held, which, -1)[..., 0]
+            index[(..., *window)] = np.take_along_axis(number, which, -1)[..., 0]
         made, index = (last_channels(np, one, channels_last) for one in (made, index))
         return (made, index) if return_indices else made
 
@@ -201,7 +209,8 @@ def _names(rank: int | None, plain: str) -> str:
 ROWS: tuple[KernelSpec, ...] = (
     *(
         row(_name("max_pool", rank), "x", plans.pool("max", rank), "the largest element of each "
-            "window, of equals the first; return_indices: and its place within the axes",
+            "window, of equals the first, of NaN the last; return_indices: and its place within "
+            "the axes",
             _of("max"), _shapes(rank or 2), _names(rank, "maxpool"), options=_MAX, **_EXACT)
         for rank in _RANKS
     ),

@@ -190,16 +190,27 @@ def dropout(call: spec.Call) -> spec.Plan:
     which are kept.
     """
     x = call.array(0)
+    return _dropped(call, outputs(call, x.shape, x.dtype, "bool"))
+
+
+def dropout_alone(call: spec.Call) -> spec.Plan:
+    """The plan of dropout that does not say which are kept."""
+    x = call.array(0)
+    return _dropped(call, (call.output(x.shape, x.dtype),))
+
+
+def _dropped(call: spec.Call, outs: tuple[spec.ArrayType, ...]) -> spec.Plan:
+    x = call.array(0)
     p = _number(call, "p")
     if not 0 <= p <= 1:
         raise spec.ArgumentError(f"{call.kernel}: p is {p}; it has to be from 0 to 1.")
     seeds(call)
-    outs = outputs(call, x.shape, x.dtype, "bool")
     if not outs[0].size:
         return spec.Plan(outs, ())
     groups = spec.cdiv(x.size, 4)
-    space = collapse(x.shape, x.strides, outs[0].strides, outs[1].strides, keep_order=True)
+    space = collapse(x.shape, x.strides, *(out.strides for out in outs), keep_order=True)
     computed = compute_dtype(x.dtype)
+    masked = len(outs) > 1
     launch = lane_launch(
         call,
         "philox:drop",
@@ -207,13 +218,14 @@ def dropout(call: spec.Call) -> spec.Plan:
         {
             "x": spec.Input(0),
             "out": spec.Output(0),
-            "kept": spec.Output(1),
+            "kept": spec.Output(1) if masked else None,
             "n": x.size,
             "groups": groups,
             **seeds(call),
             "limit": spec.Scalar(round(p * 2**32), "int64"),
             "scale": spec.Scalar(1 / (1 - p) if p < 1 else 0.0, computed),
-            **space.named("sx", "so", "sk"),
+            "sk": None,
+            **space.named("sx", "so", *(("sk",) if masked else ())),
         },
         {"T": spec.dtype_constant(computed)},
     )

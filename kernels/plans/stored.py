@@ -181,6 +181,8 @@ def scanned(
     def plan(call: spec.Call) -> spec.Plan:
         x = call.args[0]
         shape = shape_of(call, *(arg.shape for arg in call.args[:behind]))
+        if options["axis"] is None and len(shape) != 1:  # the result is a vector
+            return computed_first(call, made, 1, first, whole)
         out = call.output(shape_of(call, shape, *(a.shape for a in call.args[behind:])), result)
         known = ("number", "one", "alike")
         if isinstance(x, spec.ArrayType) and x.shape == shape == out.shape and out.size:

@@ -53,7 +53,6 @@ def bessel(n: list[int], x: list[float], type_: str) -> tuple[Any, Any, Any]:
     return given[: len(n)], *out[:, : len(n)]
 
 
-@pytest.mark.sample(2)
 @pytest.mark.parametrize("type_", TYPES)
 def test_bessels_functions_of_every_order(type_: str) -> None:
     rng = np.random.default_rng(11)

@@ -202,6 +202,26 @@ def test_what_it_cannot_do_is_said_in_a_sentence(device: str) -> None:
         run("attention", x, x, x, score=twice)
 
 
+@pytest.mark.parametrize("which", ["scores", "number", "computed"])
+@pytest.mark.parametrize("returned", [True, False])
+def test_what_belongs_to_the_function_of_scores_is_not_used_outside(
+    device: str, which: str, returned: bool
+) -> None:
+    def leaks(q: Any) -> Any:
+        kept: dict[str, Any] = {}
+
+        def score(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+            kept.update(scores=s, number=i, computed=s + 1.0)
+            return s * 2.0
+
+        made = run("attention", q, q, q, score=score)
+        return (made, kept[which]) if returned else made + kept[which]
+
+    said = refused(leaks, floats(1, 2, 4, 4))
+    assert "a value of a function of attention's scores" in said
+    assert returned or "add gets" in said
+
+
 @pytest.mark.parametrize("target", ["nvidia:sm_90", "nvidia:sm_80", "amd:gfx942"])
 def test_it_compiles_for_gpus(target: str) -> None:
     pytest.importorskip("triton")

@@ -164,6 +164,20 @@ def test_a_scan_of_what_operators_give_is_one_kernel(
     close(out, wanted)
 
 
+def test_a_scan_of_all_elements_between_operators(device: str) -> None:
+    def function(x: Any, r: Any, s: Any) -> Any:
+        return run("cumsum", x * r, axis=None) * s
+
+    fused = xtarget.fuse(function)
+    for x in (floats(4, 6), floats(6, 4).T, floats(24)):
+        for r in (floats(*x.shape), floats(x.shape[-1]), floats(1)):
+            s = floats(x.size)
+            close(fused(x, r, s), function(x, r, s))
+            out = np.empty(x.size, np.float32)
+            assert fused(x, r, s, out=out) is out
+            close(out, function(x, r, s))
+
+
 @pytest.mark.parametrize(
     ("kernel", "options"),
     [

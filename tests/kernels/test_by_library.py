@@ -177,6 +177,10 @@ def test_numpys_functions_of_integers_give_floats(name: str) -> None:
 def test_torchs_dropout_gives_no_mask() -> None:
     kept = run("torch.nn.functional.dropout", MIXED, p=0.25, seed=3)
     np.testing.assert_array_equal(kept, run("dropout", MIXED, p=0.25, seed=3)[0])
+    wide = np.zeros((*MIXED.shape[:-1], 2 * MIXED.shape[-1]), MIXED.dtype)
+    run("torch.dropout", MIXED, p=0.25, seed=3, out=wide[..., ::2])
+    np.testing.assert_array_equal(wide[..., ::2], kept)
+    assert not wide[..., 1::2].any()
 
 
 def test_torchs_upsample_bilinear_keeps_the_corners() -> None:

@@ -188,7 +188,7 @@ def _rows_of_pieces(dtype: str) -> Any:
     return x
 
 
-@pytest.mark.sample(2, each=("descending",))
+@pytest.mark.sample(2, each=("dtype", "descending"))
 @pytest.mark.parametrize("dtype", ["float32", "uint64", "bool"])
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.usefixtures("a_cpu")
@@ -215,7 +215,7 @@ def groups_of_equals(x: Any) -> None:
     np.testing.assert_array_equal(found[inverse], x[1, :200])
 
 
-@pytest.mark.sample(2, each=("dtype",))
+@pytest.mark.sample(2, each=("dtype", "case"))
 @pytest.mark.parametrize(
     "case",
     [backwards, along_the_first_axis, one_piece_and_a_tile_of_two_elements, groups_of_equals],

@@ -15,7 +15,7 @@ from ..spec import ArrayType, KernelSpec, contiguous_strides
 from .nodes import Node, Number, Value
 from .sections import LETTERS, function_of, steps_of_nodes
 
-__all__ = ["NAME", "OF_SCORES", "Scores", "kernel_of", "scores_of", "steps_among"]
+__all__ = ["NAME", "OF_SCORES", "Scores", "check_within", "kernel_of", "scores_of", "steps_among"]
 
 #: The option, and the operator that has it.
 NAME, OF_SCORES = "score", "attention"
@@ -166,6 +166,30 @@ def _needed(nodes: Sequence[Node], result: Value) -> list[Node]:
                 if isinstance(own, Value):
                     wanted.add(id(own.node))
     return found
+
+
+def check_within(nodes: Sequence[Node], results: Sequence[Value], line: str) -> None:
+    """Refuse what is given to a function of scores, or made within it, where it is used outside.
+
+    Args:
+        nodes: the operators that the fused function calls.
+        results: what it returns.
+        line: where it is, for messages.
+
+    Raises:
+        ArgumentError: something is.
+    """
+    known = {id(node) for node in nodes}
+    used = [(f"{node.line}: {node.spec.name} gets", own) for node in nodes for own in node.operands]
+    used += [(f"{line}: the function returns", own) for own in results]
+    for where, own in used:
+        if isinstance(own, Value) and (
+            own.index < 0 if own.node is None else id(own.node) not in known
+        ):
+            raise ArgumentError(
+                f"{where} a value of a function of attention's scores, which there is for tiles of "
+                "scores alone. Compute it outside of that function where it is needed outside."
+            )
 
 
 def steps_among(node: Node) -> str:

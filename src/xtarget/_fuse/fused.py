@@ -19,6 +19,7 @@ from .._values import environment
 from .._values.errors import ArgumentError, XTargetError, shortened
 from .._values.types import Artifact, Target
 from ..spec import ArrayType, Example, KernelSpec, ScalarType
+from . import attended_scores
 from .expansions import expansion_of
 from .given import ahead_arguments, hashable, is_static, layout_key, outs_of
 from .launches import (
@@ -35,7 +36,8 @@ from .nodes import Value
 from .picks import takes_indices
 from .running import OtherRows, execute, replay, seen_of
 from .scores import not_moved
-from .tracing import NumberAsked, Traced, Tracer, signature_of
+from .traced import NumberAsked, Traced
+from .tracing import Tracer, signature_of
 from .views import through_views
 
 __all__ = ["Fused", "fuse"]
@@ -341,6 +343,7 @@ class Fused:
         results, form = self._results(returned)
         del returned, stands, given, positional
         tracer.check_kept()
+        attended_scores.check_within(tracer.nodes, results, tracer.line())
         beside = plan_values.holds(self._function)
         graph = through_views(tracer.nodes, results)
         folds = any(expansion_of(node) is not None for node in graph.nodes)
