@@ -64,9 +64,9 @@ _TILES: Final = (
     (128, 64, 8), (64, 64, 4), (64, 32, 4), (32, 32, 4), (16, 32, 4), (16, 16, 4),
 )  # fmt: skip
 _SHARED: Final = 48 * 1024
-#: The same of float32 on NVIDIA, whose matrix units do not take it as it is: threads multiply it. By
-#: what an H100 took for heads of 64 (64 x 32 by 8 warps 408 us, 64 x 64 by 4 6,186 us, as 9 KB of
-#: each thread leave the registers), and by registers.
+#: The same of float32 on NVIDIA, which threads multiply, as matrix units do not take it as it is.
+#: By what an H100 took for heads of 64 (64 x 32 by 8 warps 408 us, 64 x 64 by 4 6,186 us, as 9 KB
+#: of each thread leave the registers), and by registers.
 _TILES_BY_THREADS: Final = (
     (128, 64, 8), (64, 32, 8), (32, 32, 8), (16, 32, 4), (16, 16, 4),
 )  # fmt: skip
