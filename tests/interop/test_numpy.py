@@ -304,7 +304,7 @@ def test_bfloat16_meets_other_dtypes_as_in_numpy(device: str, other: str) -> Non
             lambda: xtarget.run("relu", np.float32(2), out=np.float32(3)),
             r"out is np.float32\(3.0\)",
         ),
-        (lambda: xtarget.run("sum", A, out=1.0), "out is a number"),
+        (lambda: xtarget.run("sum", A, out=1.0), r"out is 1\.0, which cannot be"),
         (lambda: xtarget.run("add", 2**63, 1), "does not fit int64"),
     ],
 )

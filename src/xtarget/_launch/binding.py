@@ -16,7 +16,6 @@ from .._compile.apart import is_apart
 from .._compile.functions import compile_together
 from .._devices import registry
 from .._kernels import libraries, plan_values
-from .._values.errors import ArgumentError
 from .._values.symbols import Tracer, peek
 from .._values.types import CompileRequest
 from ..spec import ArrayType, Launch, ScalarType
@@ -29,7 +28,7 @@ from .call_plans import Given, Planned, byte_span
 from .checked_indices import index_check, setting_holds
 from .classes import CallClass, Layouts
 from .forms import Form, LoadedLaunch, sized
-from .outs import Outs
+from .outs import Outs, check_writable
 from .specializing import Slot
 from .staging import Staging
 
@@ -64,7 +63,7 @@ def bind(
     several = out if type(out) is Outs else ()
     for array in several or (out,):
         if array is not None and _arrays.is_scalar(array):
-            raise ArgumentError(f"{spec.name}: out is a number, not an array. Give an array.")
+            check_writable(spec.name, "out", array)
     out_view = None if several or out is None else _arrays.view_of(out)
     given = Given(kernel, args, options, views, out_view, tuple(map(_arrays.view_of, several)))
     place = place_of(spec, [*views, out_view, *given.out_views], device)
