@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import numpy as np
 import pytest
+from command_line import here
 
 from xtarget._cli import values
 
@@ -54,3 +55,20 @@ def test_values_are_numbers_tuples_or_text(text: str, value: object) -> None:
 def test_nan_is_a_number() -> None:
     given = values.pairs(CONTEXT, click.Option(["--option"]), ("eps=nan",))
     assert np.isnan(given["eps"])
+
+
+@pytest.mark.parametrize(
+    ("words", "note"),
+    [
+        (("attention", "--shape", "1x2x8x128"), "attention makes query 1x2x8x64, key 1x2x8x64"),
+        (("attention", *("--shape", "1x2x8x128") * 3), ""),
+        (("attention", "--shape", "1x2x8x32"), ""),
+        (("matmul", "--shape", "64x32x16"), ""),
+    ],
+)
+def test_a_shape_that_is_not_taken_as_it_is_is_told(
+    words: tuple[str, ...], note: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, errors = here(capsys, "explain", *words, "--target", "nvidia:sm_90")
+    assert code == 0, errors
+    assert note in errors if note else not errors

@@ -71,6 +71,8 @@ def choose_inputs(kernel: str, call_options: CallOptions) -> Inputs:
         if spec.examples is not None:
             (call,) = calls_of(spec, "examples", base)
             chosen = {n: s for n, s in zip(names, call.shapes, strict=False) if s is not None}
+            if shapes:
+                _tell_other_shape(kernel, base, chosen)
         else:
             needed = [name for name in spec.inputs if not name.endswith("?")]
             chosen = dict.fromkeys([name for name in needed if name not in spec.scalars], base)
@@ -96,6 +98,22 @@ def choose_inputs(kernel: str, call_options: CallOptions) -> Inputs:
     while args and args[-1] is None:
         args.pop()
     return Inputs(spec, tuple(args), _shaped(spec, args, shapes, given))
+
+
+def _tell_other_shape(
+    kernel: str, given: tuple[int, ...], chosen: Mapping[str, Sequence[int]]
+) -> None:
+    """Say on standard error that a kernel's rule makes another shape of the one that was given, as
+    of heads larger than those of its examples. Where one shape has a meaning of its own, as
+    `m x n x k`, the arrays have another rank.
+    """
+    first = tuple(next(iter(chosen.values()), given))
+    if len(first) == len(given) and first != given:
+        shapes = ", ".join(f"{name} {'x'.join(map(str, s))}" for name, s in chosen.items())
+        click.echo(
+            f"note: of one --shape {kernel} makes {shapes}. Give one for each array for others.",
+            err=True,
+        )
 
 
 def _shaped(
