@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,18 +54,32 @@ def test_no_ptxas_older_than_12_9_is_taken_unless_the_user_names_it(
     with sound_ptxas():
         assert tuple(map(int, knobs.nvidia.ptxas.version.split("."))) >= (12, 9)
     assert knobs.nvidia.ptxas == usual
-    old = SimpleNamespace(
-        ptxas=SimpleNamespace(version="12.8", path="old"), ptxas_blackwell=newer, scope=nullcontext
-    )
+
+    class Knobs:
+        """As Triton's: what a program sets lies in the object."""
+
+        ptxas: Any = SimpleNamespace(version="12.8", path="old")
+        ptxas_blackwell = newer
+
+        @contextmanager
+        def scope(self) -> Iterator[None]:
+            yield
+            vars(self).clear()
+
+    old = Knobs()
     monkeypatch.setattr(
         assembler, "import_triton", lambda: SimpleNamespace(knobs=SimpleNamespace(nvidia=old))
     )
     with sound_ptxas():
         assert old.ptxas == newer.path
-    old.ptxas = SimpleNamespace(version="12.8", path="old")
+    assert old.ptxas.version == "12.8"
     monkeypatch.setenv("TRITON_PTXAS_PATH", "old")
     with sound_ptxas():
         assert old.ptxas.path == "old"
+    monkeypatch.delenv("TRITON_PTXAS_PATH")
+    old.ptxas = SimpleNamespace(version="12.8", path="mine")
+    with sound_ptxas():
+        assert old.ptxas.path == "mine"
 
 
 def test_the_artifact_has_all_that_a_launch_needs() -> None:

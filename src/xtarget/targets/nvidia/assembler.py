@@ -24,10 +24,11 @@ _SOUND = (12, 9)
 def sound_ptxas() -> Iterator[None]:
     """A compilation by the newer ptxas of the wheel where the other one is older than 12.9.
 
-    The one that TRITON_PTXAS_PATH names stays: its user has chosen it.
+    The one that TRITON_PTXAS_PATH or Triton's knob names stays: its user has chosen it.
     """
     knobs = import_triton().knobs.nvidia
-    if os.environ.get("TRITON_PTXAS_PATH") or _number(knobs.ptxas.version) >= _SOUND:
+    chosen = bool(os.environ.get("TRITON_PTXAS_PATH")) or "ptxas" in vars(knobs)
+    if chosen or _number(knobs.ptxas.version) >= _SOUND:
         yield
         return
     newer = knobs.ptxas_blackwell
