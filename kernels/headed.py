@@ -100,17 +100,23 @@ def matmul(
 
 
 @triton.jit
+def _along_k(k, last, EVEN_K: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Indices along K, and whether they are before `last`."""
+    rk = k + tl.arange(0, BLOCK_K).to(k.dtype)
+    if EVEN_K:
+        return rk, tl.full([BLOCK_K], 1, tl.int1)
+    else:
+        return rk, rk < last
+
+
+@triton.jit
 def _given(
     a, i, rm, k, last, batch_shape, sa, am, ak, g, h, sg, sh, gm, gk, hm, hk,
     G: tl.constexpr, H: tl.constexpr, EVEN_K: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """What a tile of the first factor is made of. The rows `rm` are in bounds."""
-    rk = k + tl.arange(0, BLOCK_K).to(k.dtype)
+    rk, inside = _along_k(k, last, EVEN_K, BLOCK_K)
     rows = tl.full([rm.shape[0]], 1, tl.int1)
-    if EVEN_K:
-        inside = tl.full([BLOCK_K], 1, tl.int1)
-    else:
-        inside = rk < last
     own = beside(a, sa, am, ak, "whole", i, batch_shape, rm, rk, rows, inside)
     return elements(
         own, g, h, None, None, sg, sh, None, None, gm, gk, hm, hk, 0, 0, 0, 0, G, H, None, None,
@@ -124,12 +130,8 @@ def _given_columns(
     U: tl.constexpr, V: tl.constexpr, EVEN_K: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """What a tile of the second factor is made of. The columns `rn` are in bounds."""
-    rk = k + tl.arange(0, BLOCK_K).to(k.dtype)
+    rk, inside = _along_k(k, last, EVEN_K, BLOCK_K)
     columns = tl.full([rn.shape[0]], 1, tl.int1)
-    if EVEN_K:
-        inside = tl.full([BLOCK_K], 1, tl.int1)
-    else:
-        inside = rk < last
     own = beside(b, sb, bk, bn, "whole", i, batch_shape, rk, rn, inside, columns)
     return elements(
         own, u, v, None, None, su, sv, None, None, uk, un, vk, vn, 0, 0, 0, 0, U, V, None, None,
