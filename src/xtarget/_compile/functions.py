@@ -243,10 +243,12 @@ def _is_what_the_key_says(way: Way, toolchain: str, name: str) -> bool:
     """Check whether a finished compilation used the tool chain and settings of its key."""
     compiler = way.compiler
     why = compiler.unsettled() if isinstance(compiler, Settles) else ""
-    if not why and compiler.fingerprint != toolchain:
+    said = f"{name} was compiled and is not kept for other processes"
+    if why:  # for the rest of the process
+        say_once(f"{said}, nor is what is compiled after it: {why}", about=why)
+    elif compiler.fingerprint != toolchain:
         why = "settings or tools changed while it was compiled"
-    if why:
-        say_once(f"{name} was compiled and is not kept for other processes: {why}")
+        say_once(f"{said}: {why}")
     return not why
 
 

@@ -306,18 +306,45 @@ def unsettled(tools: Sequence[str] = (), own: Sequence[str] = ()) -> str:
     changed = [line.partition(" ")[0] for line in now if line not in first]
     if changed:
         return f"{', '.join(changed)} changed on the disk since this process has loaded it"
-    young = _younger_than_process(root)
+    young = _perhaps_changed(root, python=now[0])
     return f"{young} changed on the disk after this process began" if young else ""
 
 
-def _younger_than_process(root: Path) -> str:
+#: Of each of Triton's modules that was not imported yet when this process looked last: that time.
+_absent: dict[str, float] = {}
+#: The modules whose file was what they were imported from: what the import made, and the content
+#: of all Python files at that time.
+_as_imported: dict[str, tuple[object, str]] = {}
+#: The file system's clock may be behind by one tick of the kernel's, 10 ms at most.
+_TICK = 0.05
+
+
+def _perhaps_changed(root: Path, python: str) -> str:
+    """A file of Triton's that may have had another content when it was imported; empty if none.
+
+    A file that was last touched before its import is what was imported. It stays so as long as the
+    content is the same, even if its times change, as they do when somebody makes a link to it.
+
+    Args:
+        python: what the content of all Python files is, read before this call.
+    """
     began = _process_start()
     if began is None:
         return ""
     for inner, path in contents.python_files(root, _OUTSIDE):
-        module = "triton." + inner.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        if module in sys.modules and began < os.stat(path).st_ctime <= time.time():
+        name = "triton." + inner.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        looked = time.time()
+        module = sys.modules.get(name)
+        if module is None:
+            _absent[name] = looked - _TICK
+            continue
+        made = getattr(module, "__spec__", None) or module  # a reload makes a new one
+        before = _as_imported.get(name)
+        if before is not None and before[0] is made and before[1] == python:
+            continue
+        if _absent.get(name, began) < os.stat(path).st_ctime <= looked:
             return path
+        _as_imported[name] = made, python
     return ""
 
 
@@ -332,10 +359,14 @@ def _process_start() -> float | None:
     return time.time() - age
 
 
-def say_once(text: str) -> None:
-    """A warning that a process gives once."""
-    if text not in _warned:
-        _warned.add(text)
+def say_once(text: str, about: str = "") -> None:
+    """A warning that a process gives once.
+
+    Args:
+        about: what the warning is about, if other texts say the same; empty: the text itself.
+    """
+    if (about or text) not in _warned:
+        _warned.add(about or text)
         import logging
 
         logging.getLogger("xtarget.cache").warning("%s", text)
