@@ -10,7 +10,7 @@ output's type, for bool by `!= 0`.
 import triton
 import triton.language as tl
 
-from .indexing import load, part, store
+from .indexing import load, part, steps_of, store
 
 
 @triton.jit
@@ -52,7 +52,7 @@ def unary(
     a, out, n, shape, sa, so, TA: tl.constexpr,
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x = load(a, i, mask, shape, sa, TA)
         store(out, operator(x), i, mask, shape, so, STREAM)
@@ -63,7 +63,7 @@ def binary(
     a, b, out, n, shape, sa, sb, so, TA: tl.constexpr, TB: tl.constexpr,
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x, y = _two(a, b, i, mask, shape, sa, sb, TA, TB)
         store(out, operator(x, y), i, mask, shape, so, STREAM)
@@ -74,7 +74,7 @@ def ternary(
     a, b, c, out, n, shape, sa, sb, sc, so, TA: tl.constexpr, TB: tl.constexpr, TC: tl.constexpr,
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x, y, z = _three(a, b, c, i, mask, shape, sa, sb, sc, TA, TB, TC)
         store(out, operator(x, y, z), i, mask, shape, so, STREAM)
@@ -86,7 +86,7 @@ def quaternary(
     TA: tl.constexpr, TB: tl.constexpr, TC: tl.constexpr, TD: tl.constexpr,
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         x, y, z, w = _four(a, b, c, d, i, mask, shape, sa, sb, sc, sd, TA, TB, TC, TD)
         store(out, operator(x, y, z, w), i, mask, shape, so, STREAM)
@@ -97,7 +97,7 @@ def unary_two(
     a, out, out2, n, shape, sa, so, so2, TA: tl.constexpr,
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         results = operator(load(a, i, mask, shape, sa, TA))
         _store_two(out, out2, results, i, mask, shape, so, so2, STREAM)
@@ -108,7 +108,7 @@ def binary_two(
     a, b, out, out2, n, shape, sa, sb, so, so2, TA: tl.constexpr, TB: tl.constexpr,
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         results = operator(*_two(a, b, i, mask, shape, sa, sb, TA, TB))
         _store_two(out, out2, results, i, mask, shape, so, so2, STREAM)
@@ -120,7 +120,7 @@ def ternary_two(
     TA: tl.constexpr, TB: tl.constexpr, TC: tl.constexpr,
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         results = operator(*_three(a, b, c, i, mask, shape, sa, sb, sc, TA, TB, TC))
         _store_two(out, out2, results, i, mask, shape, so, so2, STREAM)
@@ -132,7 +132,7 @@ def quaternary_two(
     TA: tl.constexpr, TB: tl.constexpr, TC: tl.constexpr, TD: tl.constexpr,
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, STREAM: tl.constexpr,
 ):  # fmt: skip
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         results = operator(*_four(a, b, c, d, i, mask, shape, sa, sb, sc, sd, TA, TB, TC, TD))
         _store_two(out, out2, results, i, mask, shape, so, so2, STREAM)

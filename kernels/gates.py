@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from .functions.activations import sigmoid
-from .indexing import at, element, load, memory, part, store
+from .indexing import at, element, load, memory, part, steps_of, store
 
 
 @triton.jit
@@ -22,7 +22,7 @@ def halves(
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """The gate is in `x` from `from_gate` on, what it is for from `from_other` on."""
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         gate = load(x + from_gate, i, mask, shape, sx, TA)
         value = load(x + from_other, i, mask, shape, sx, TA)
@@ -36,7 +36,7 @@ def rope(
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Each pair turned by its angle; BACK: by its negative, which is the gradient too."""
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         p = memory(x)
         first = element(tl.load(at(p, i, shape, sx), mask=mask, other=0), x, T)
@@ -55,7 +55,7 @@ def glu_backward(
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """The gradients of both halves of x, whose second one is the gate of the first."""
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         grad = load(d, i, mask, shape, sd, T)
         value = load(x, i, mask, shape, sx, T)

@@ -8,7 +8,7 @@ from triton.language.extra import libdevice
 
 from .arithmetic import divide
 from .functions.arithmetic import maximum, minimum
-from .indexing import at, part
+from .indexing import at, part, steps_of
 
 
 @triton.jit
@@ -55,7 +55,7 @@ def colours(
     ROWS: tl.constexpr,
 ):  # fmt: skip
     """Three numbers for each place, `step` apart, to three others (to one: grey)."""
-    for number in range(STEPS):
+    for number in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, number, BLOCK, STEPS, ROWS)
         p = at(x, i, shape, sx)
         a = tl.load(p, mask=mask, other=0).to(T)
@@ -87,7 +87,7 @@ def contrast(
     T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """(x - mean) * amount + mean."""
-    for number in range(STEPS):
+    for number in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, number, BLOCK, STEPS, ROWS)
         value = tl.load(at(x, i, shape, sx), mask=mask, other=0).to(T)
         centre = tl.load(at(mean, i, shape, sm), mask=mask, other=0).to(T)

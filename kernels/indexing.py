@@ -42,6 +42,20 @@ def part(n, shape, step, BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.cons
 
 
 @triton.jit
+def steps_of(n, shape, BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr):
+    """How many `part`s of a block have positions: the last block's are fewer than `STEPS`."""
+    if STEPS == 1:
+        return STEPS
+    else:
+        if ROWS:
+            length = shape[len(shape) - 1].to(n.dtype)
+            parts = n // length * ((length + (BLOCK - 1)) // BLOCK)
+        else:
+            parts = (n - 1) // BLOCK + 1
+        return tl.minimum(parts - tl.program_id(0).to(n.dtype) * STEPS, STEPS)
+
+
+@triton.jit
 def span(start, end, BLOCK: tl.constexpr):
     """The indices start... start + BLOCK and the mask of those below `end`."""
     lane = tl.arange(0, BLOCK).to(end.dtype)

@@ -10,7 +10,7 @@ import triton.language as tl
 from triton.language.extra import libdevice
 
 from .eight_bits import encoded
-from .indexing import at, element, memory, offset, part, positions, span
+from .indexing import at, element, memory, offset, part, positions, span, steps_of
 
 
 @triton.jit
@@ -19,7 +19,7 @@ def copy(
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Elements from `from_x` on to elements from `from_out` on."""
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         value = tl.load(at(memory(x) + from_x, i, shape, sx), mask=mask)
         value = element(value, x, out.dtype.element_ty)
@@ -33,7 +33,7 @@ def difference(
 ):  # fmt: skip
     """From each element to the one `step` on."""
     T: tl.constexpr = tl.int8 if x.dtype.element_ty == tl.int1 else x.dtype.element_ty
-    for number in range(STEPS):
+    for number in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, number, BLOCK, STEPS, ROWS)
         p = at(memory(x), i, shape, sx)
         value = element(tl.load(p + step, mask=mask), x, T) - element(tl.load(p, mask=mask), x, T)

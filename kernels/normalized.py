@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from .arithmetic import divide, sqrt
-from .indexing import at, load, part, store
+from .indexing import at, load, part, steps_of, store
 
 
 @triton.jit
@@ -13,7 +13,7 @@ def centred(
     T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """(x - mean) / sqrt(variance + eps) * weight + bias, of which the last two may be None."""
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         value = load(x, i, mask, shape, sx, T)
         value -= tl.load(at(mean, i, shape, sm), mask=mask, other=0).to(T)
@@ -32,7 +32,7 @@ def scaled(
     T: tl.constexpr, BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """x / max(length, eps)."""
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         value = load(x, i, mask, shape, sx, T)
         size = tl.load(at(length, i, shape, sl), mask=mask, other=1).to(T)

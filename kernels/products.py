@@ -4,7 +4,7 @@ import triton
 import triton.language as tl
 
 from .functions.activations import gelu, gelu_tanh, relu, sigmoid, silu
-from .indexing import load, part, store
+from .indexing import load, part, steps_of, store
 
 
 @triton.jit
@@ -13,7 +13,7 @@ def finish(
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """ACTIVATION(alpha * x + beta * c); without `c`, and without factors that are None."""
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         value = load(x, i, mask, shape, sx, T)
         if alpha is not None:
@@ -48,7 +48,7 @@ def scaled(
     BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """x * a_scale * b_scale: of a product of integers, what it stands for."""
-    for step in range(STEPS):
+    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):
         i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)
         value = load(x, i, mask, shape, sx, T)
         value *= load(a_scale, i, mask, shape, sa, T)

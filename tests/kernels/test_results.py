@@ -114,6 +114,16 @@ def test_large_odd_size(device: str, name: str) -> None:
     check(name, *inputs(name, "float32", 2**20 + 1), device=device)
 
 
+@pytest.mark.parametrize("shape", [(1,), (8191,), (8192,), (20001,), (3, 8200), (1025, 20)])
+def test_a_block_ends_where_its_array_ends(device: str, shape: tuple[int, ...]) -> None:
+    """A block of a CPU walks up to 16,384 elements, and rows of 16 or more one by one."""
+    x = np.random.default_rng(3).normal(size=shape).astype("float32")
+    wide = np.full((*shape[:-1], shape[-1] + 40), 7, "float32")
+    xtarget.run("relu", x, out=wide[..., : shape[-1]], device=device)
+    np.testing.assert_array_equal(wide[..., : shape[-1]], np.maximum(x, 0))
+    assert (wide[..., shape[-1] :] == 7).all()
+
+
 @pytest.mark.parametrize("length", [15, 16, 63, 65, 4097])
 def test_rows_of_every_kind(device: str, length: int) -> None:
     """Repeated rows and columns, gaps between rows, rows backwards, into a part of an array."""

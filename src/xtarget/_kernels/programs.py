@@ -27,8 +27,14 @@ __all__ = ["functions_of", "program"]
 #: Functions of our library that generated kernels call, by form.
 _SHARED = {
     "": (),
-    "each": ("indexing:part", "indexing:load", "indexing:store"),
-    "picks": ("indexing:part", "indexing:load", "indexing:store", "movement:picked"),
+    "each": ("indexing:part", "indexing:steps_of", "indexing:load", "indexing:store"),
+    "picks": (
+        "indexing:part",
+        "indexing:steps_of",
+        "indexing:load",
+        "indexing:store",
+        "movement:picked",
+    ),
     "rows": (
         *("indexing:positions", "indexing:span", "rowwise:places", "rowwise:number"),
         *("rowwise:taken", "rowwise:spread", "rowwise:begun", "rowwise:mapped", "rowwise:joined"),
@@ -136,7 +142,7 @@ class _Each(_Function):
             "    BLOCK: tl.constexpr, STEPS: tl.constexpr, ROWS: tl.constexpr, "
             "STREAM: tl.constexpr,",
             "):",
-            "    for step in range(STEPS):",
+            "    for step in range(steps_of(n, shape, BLOCK, STEPS, ROWS)):",
             "        i, mask = part(n, shape, step, BLOCK, STEPS, ROWS)",
             *self.indented(body, 2),
             *(
