@@ -194,6 +194,17 @@ def test_a_sum_with_fewer_elements_than_threads_stays_unrolled() -> None:
     assert tile_of(dot, few) is not None
 
 
+@pytest.mark.parametrize(("held", "tile"), [(16, (8, 32)), (4, (4, 16)), (1, (1, 16))])
+def test_a_thread_holds_as_many_elements_of_a_sum_as_it_may(
+    held: int, tile: tuple[int, int]
+) -> None:
+    operand = Operand(None, Type("f32", (64, 64)))
+    dot = Dot(0, operand, operand, operand, "f32", (), 64, 64, 64)
+    made = tile_of(dot, Loops(1, 16, 1 << 20, held))
+    assert made is not None
+    assert (made.m, made.n) == tile
+
+
 def test_places_are_those_of_each_function() -> None:
     given = f"""
 declare i64 @{ADDRESS}(i64)

@@ -77,6 +77,7 @@ _KINDS: Final[dict[str, _Kind]] = {
     **dict.fromkeys(("fp64", "fp16", "int64_atomics", "half_math"), _SWITCH),
     **dict.fromkeys(("kernel_clock", "cpu_accesses"), _SWITCH),
     **dict.fromkeys(("function_bytes", "dot_bytes", "thread_elements"), _COUNT),
+    "dot_elements": _FROM_1,
     **dict.fromkeys(("pointers", "lanes"), _TEXT),
 }
 

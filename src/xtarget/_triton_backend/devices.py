@@ -5,14 +5,18 @@ from __future__ import annotations
 import sys
 
 from .._devices import registry
+from .._system.processor import register_bytes
 from .._values import environment
 from .._values.errors import NoDeviceError
-from ..targets._spirv.frontend.cpu_options import CPU_OPTIONS
+from ..targets._spirv.frontend.cpu_options import CPU_OPTIONS, DOT_ELEMENTS
 from ..targets.base import Device
 
-__all__ = ["default_options", "has_torch_xpu", "home", "host_device"]
+__all__ = ["cpu_options", "default_options", "has_torch_xpu", "home", "host_device"]
 
 _CPU, _INTEL = "cpu:0", "intel:0"
+#: Of registers, for each element of a dot's sum that a thread holds: the elements of 16 threads, of
+#: 4 bytes each, take half of the registers.
+_BYTES_OF_A_DOT = 2 * 16 * 4
 
 
 def _chosen(vendor: str, otherwise: str) -> str:
@@ -42,7 +46,14 @@ def default_options() -> dict[str, int | bool]:
     shared memory for large dots than a CPU, smaller blocks, and other ways to memory: with one, it
     is compiled for both.
     """
-    return {} if has_torch_xpu() else CPU_OPTIONS
+    return {} if has_torch_xpu() else cpu_options()
+
+
+def cpu_options() -> dict[str, int | bool]:
+    """Options of `targets._spirv` for this machine's processor. Kernels that come this way are
+    compiled where they run, so sums of dots fill its registers and not more."""
+    held = register_bytes() // _BYTES_OF_A_DOT or DOT_ELEMENTS
+    return {**CPU_OPTIONS, "dot_elements": min(held, DOT_ELEMENTS)}
 
 
 def home() -> Device:

@@ -13,8 +13,7 @@ from typing import Any
 from triton.backends import Backend, backends
 
 from .._values.errors import ArgumentError
-from ..targets._spirv.frontend.cpu_options import CPU_OPTIONS
-from .devices import host_device
+from .devices import cpu_options, host_device
 from .driver import SpirvDriver, target_of
 from .tuning import TunableBackend
 
@@ -28,7 +27,7 @@ class CpuBackend(TunableBackend):
     """The compiler for the target that Inductor asks for, the CPU; calling it makes ours."""
 
     def __new__(cls, target: Any) -> Any:
-        return TunableBackend.checked(target_of(host_device), CPU_OPTIONS)
+        return TunableBackend.checked(target_of(host_device), cpu_options())
 
     @staticmethod
     def supports_target(target: Any) -> bool:

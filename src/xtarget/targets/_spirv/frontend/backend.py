@@ -144,6 +144,7 @@ class SpirvBackend(BaseBackend):  # type: ignore[misc]  # Triton has no types
                     num_warps=block[0],
                     warp_size=block[1],
                     dot_bytes=options.dot_bytes,
+                    dot_elements=options.dot_elements,
                 )
 
         def ttgir(module: Any, metadata: dict[str, Any]) -> Any:

@@ -20,6 +20,7 @@ from typing import Any
 from ...._values.errors import CompileError
 from ...._values.value_classes import value_class
 from ..llvm.text import ADDRESS
+from .cpu_options import DOT_ELEMENTS
 from .structure import Editor, Operation, type_of
 from .types import Layout, Type
 
@@ -30,8 +31,8 @@ _SMALL = 256
 #: And up to which one may be written out: 32,768 of them are megabytes of code, for which Triton's
 #: passes and a JIT need minutes.
 _MOST_WRITTEN_OUT = 16384
-#: Elements of the sum that one thread holds: rows, and all.
-_ROWS, _HELD = 8, 16
+#: Rows of the sum that one thread has elements of.
+_ROWS = 8
 
 #: Element types of operands, of the sum, and of the sum while it is made.
 _TYPES = {
@@ -57,11 +58,13 @@ class Loops:
     Attributes:
         num_warps, warp_size: the block.
         most_bytes: the limit of shared memory.
+        held: elements of the sum that one thread holds.
     """
 
     num_warps: int
     warp_size: int
     most_bytes: int
+    held: int = DOT_ELEMENTS
 
 
 @value_class(frozen=True, slots=True)
@@ -283,8 +286,8 @@ def tile_of(dot: Dot, loops: Loops) -> Tile | None:
     warps_n = loops.num_warps // warps_m
     if lanes_m * warps_m > dot.m or lanes_n * warps_n > dot.n:
         return None
-    rows = min(_ROWS, dot.m // (lanes_m * warps_m))
-    columns = min(_HELD // rows, dot.n // (lanes_n * warps_n))
+    rows = min(_ROWS, loops.held, dot.m // (lanes_m * warps_m))
+    columns = min(loops.held // rows, dot.n // (lanes_n * warps_n))
     return Tile(
         rows * lanes_m * warps_m,
         columns * lanes_n * warps_n,

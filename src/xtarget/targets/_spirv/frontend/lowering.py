@@ -14,6 +14,7 @@ from typing import Any
 from ...._values.errors import CompileError
 from ...._values.value_classes import value_class
 from ..._triton.parsing import parse_module
+from .cpu_options import DOT_ELEMENTS
 from .dots import Loops, loop_over_dots
 from .float8_casts import cast_by_float32
 from .messages import adapted
@@ -157,11 +158,19 @@ def parsed(text: str, like: Any) -> Any:
     return parse_module(like.context, text)
 
 
-def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int, dot_bytes: int = 0) -> Any:
+def lower_to_ttgir(
+    module: Any,
+    *,
+    num_warps: int,
+    warp_size: int,
+    dot_bytes: int = 0,
+    dot_elements: int = DOT_ELEMENTS,
+) -> Any:
     """Give every tensor a layout over the threads of the block.
 
     Args:
         dot_bytes: shared memory that dots may take to be loops (see `dots`).
+        dot_elements: of their sums that one thread holds.
 
     Triton's `coalesce` pass is left out: it gives each thread several neighbouring elements, which
     suits a GPU's wide loads, while a CPU run time makes vectors across threads and wants neighbours
@@ -197,7 +206,7 @@ def lower_to_ttgir(module: Any, *, num_warps: int, warp_size: int, dot_bytes: in
     amd.passes.ttgpuir.add_accelerate_matmul(pm, _ARCH_WITHOUT_MATRIX_CORES, 0, 1)
     if dot_bytes and has_dots:
         pm.run(module, "optimize_ttgir")
-        operand_bytes = loop_over_dots(module, Loops(num_warps, warp_size, dot_bytes))
+        operand_bytes = loop_over_dots(module, Loops(num_warps, warp_size, dot_bytes, dot_elements))
         if operand_bytes:
             _remove_dead_code(module)
             attribute = ir.builder(module.context).get_int32_attr(operand_bytes)

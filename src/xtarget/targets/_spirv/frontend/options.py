@@ -57,6 +57,7 @@ class Options:
         kernel_clock: the device has the extension SPV_KHR_shader_clock.
         dot_bytes: shared memory that large dots may take to be loops (see `dots`); with zero, every
             dot is unrolled.
+        dot_elements: of the sum of such a loop, that one thread holds in registers.
         thread_elements: of a tensor that one thread shall have at most: the block gets more warps
             than `num_warps` then (see `blocks`). Zero: as many as asked for.
         cpu_accesses: loads and addresses are written as a CPU's run time handles them best (see
@@ -77,6 +78,7 @@ class Options:
     function_bytes: int = 0
     kernel_clock: bool = False
     dot_bytes: int = 0
+    dot_elements: int = 16
     thread_elements: int = 0
     cpu_accesses: bool = False
     lanes: str = "threads"
@@ -112,6 +114,9 @@ class Options:
             value = getattr(self, name)
             if not isinstance(value, int) or value < 0:
                 raise OptionError(f"{name} is {value!r}; it must be 0 or more.")
+        value = self.dot_elements
+        if not isinstance(value, int) or value < 1 or value & (value - 1):
+            raise OptionError(f"dot_elements is {value!r}; it must be a power of 2.")
         if self.extern_libs:
             raise OptionError(
                 f"extern_libs is {dict(self.extern_libs)}; bitcode of other libraries is made for "
