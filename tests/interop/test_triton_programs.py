@@ -326,6 +326,7 @@ def test_warps_that_are_no_power_of_2_are_refused(warps: Any) -> None:
         {"num_stages": -1},
         {"num_stages": "x"},
         {"dot_bytes": "a"},
+        {"dot_elements": 3},
         {"thread_elements": -3},
         {"debug": "yes"},
         {"enable_fp_fusion": "no"},
