@@ -89,15 +89,19 @@ def _start(tile, BLOCK: tl.constexpr, length, ALONG_ROWS: tl.constexpr):
 @triton.jit
 def _own_product(
     a, b, M, N, K, first, last, ra, rb, A_T: tl.constexpr, B_T: tl.constexpr,
-    T: tl.constexpr, HOSTED: tl.constexpr, GROUP_M: tl.constexpr,
+    T: tl.constexpr, HOSTED: tl.constexpr, GROUP_M: tl.constexpr, EARLY: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """The first row and column of a block's only tile, and the tile of K from `first` to `last`."""
+    """The first row and column of a block's only tile, and the tile of K from `first` to `last`.
+    EARLY: what needs no memory is done before the launch in front has ended.
+    """
     block = tl.program_id(0).to(K.dtype)
     _, tile_m, tile_n = tile_of(block, tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), GROUP_M)
-    da, db = _descriptions(a, b, M, N, K, ra, rb, HOSTED, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
     row = _start(tile_m, BLOCK_M, M, A_T)
     column = _start(tile_n, BLOCK_N, N, not B_T)
+    if EARLY:
+        ordered()
+    da, db = _descriptions(a, b, M, N, K, ra, rb, HOSTED, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
     total = _product(da, db, row, column, first, last, T, A_T, B_T, BLOCK_M, BLOCK_N, BLOCK_K)
     return row, column, total
 
@@ -147,10 +151,8 @@ def matmul_described(
     """out = a @ b, a tile a block, summed in T. A_T, B_T: columns of the operand lie side by side,
     not rows; `ra`, `rb`: from one of them to the next. `om`: from row to row of `out`.
     """
-    if EARLY:
-        ordered()
     row, column, total = _own_product(
-        a, b, M, N, K, 0, K, ra, rb, A_T, B_T, T, HOSTED, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K
+        a, b, M, N, K, 0, K, ra, rb, A_T, B_T, T, HOSTED, GROUP_M, EARLY, BLOCK_M, BLOCK_N, BLOCK_K
     )
     _store(out, total, row, column, M, N, om, BLOCK_M, BLOCK_N)
 
@@ -165,13 +167,11 @@ def matmul_described_parts(
     """`matmul_described` of parts of K, by grid y: `chunk` of it (a multiple of BLOCK_K) in each,
     which writes its own result, `part` elements after the one before.
     """
-    if EARLY:
-        ordered()
     y = tl.program_id(1)
     first = y * chunk.to(tl.int32)
     row, column, total = _own_product(
         a, b, M, N, K, first, tl.minimum(first + chunk, K), ra, rb,
-        A_T, B_T, T, HOSTED, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K,
+        A_T, B_T, T, HOSTED, GROUP_M, EARLY, BLOCK_M, BLOCK_N, BLOCK_K,
     )  # fmt: skip
     p = out + y.to(K.dtype) * part
     _store(p, total, row, column, M, N, om, BLOCK_M, BLOCK_N)
@@ -189,10 +189,8 @@ def matmul_described_then(
     """`matmul_described`, whose tiles go through `operator` with what stands beside them (`tails`)
     before they are stored, as in `matmul_then`.
     """
-    if EARLY:
-        ordered()
     row, column, total = _own_product(
-        a, b, M, N, K, 0, K, ra, rb, A_T, B_T, T, HOSTED, GROUP_M, BLOCK_M, BLOCK_N, BLOCK_K
+        a, b, M, N, K, 0, K, ra, rb, A_T, B_T, T, HOSTED, GROUP_M, EARLY, BLOCK_M, BLOCK_N, BLOCK_K
     )
     WIDTH: tl.constexpr = BLOCK_N // PIECES
     for number in tl.static_range(PIECES):

@@ -96,13 +96,13 @@ def matmul_in_groups(
     `narrow:matmul_in_turn` of floating numbers whose sums are left to the units. a, b and out come
     as descriptors: elements of a row lie side by side, `pa`, `pb` and `om` are from row to row.
     """
-    ordered()
     M, N, K = whole(M), whole(N), whole(K)
     sa = buffers(a, STAGES * 2)
     sb = buffers(b, STAGES)
     so = buffers(out, 2)
     full, empty = barriers(STAGES, 2)
     fence_async_shared()
+    ordered()  # the launch in front may still run until here
     gl.warp_specialize(
         [
             (_compute, (

@@ -173,7 +173,6 @@ def matmul_in_groups(
     B_T, `ra`, `rb` and `om` are as in `described:matmul_described`. REGISTERS: of a thread that
     multiplies.
     """
-    ordered()
     M, N, K = whole(M), whole(N), whole(K)
     sa = buffers(a, STAGES * GROUPS)
     sb = buffers(b, STAGES)
@@ -184,6 +183,7 @@ def matmul_in_groups(
     so = buffers(out, GROUPS)
     full, empty = barriers(STAGES, GROUPS)
     fence_async_shared()
+    ordered()  # the launch in front may still run until here
     if GROUPS == 1:
         gl.warp_specialize(
             [

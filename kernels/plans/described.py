@@ -12,7 +12,7 @@ from typing import Final
 from xtarget import spec
 
 from . import choices, tuning, tuning_matmul
-from .matrices import SMALL, TYPES, Problem, aligned, tailed
+from .matrices import SMALL, TYPES, Problem, aligned, engine_stores, tailed
 from .movement import copy_launch
 
 __all__ = ["descriptors_of", "product_launch", "ready", "stepped"]
@@ -28,8 +28,9 @@ _COPY, _COPIED_A_NS = 2000, 800
 #: Products a nanosecond, of those that wait for rows of `a` and of `b` that lie as in `halved`: a
 #: tile of 128 x 256 fetches more of b.
 _WAITED_FOR = (1_800_000, 1_200_000)
-#: Elements along k that most tiles take at once, and rows and columns that fill the least of them.
-_EVEN_K, _FILLED = 64, 65
+#: Elements along k that most tiles take at once, rows and columns that fill the least of them, and
+#: most of them, and a k from which on few tiles are cut along it.
+_EVEN_K, _FILLED, _WIDE, _LONG = 64, 33, 65, 768
 
 
 def _steps(inner: int, outer: int) -> bool:
@@ -70,7 +71,7 @@ def _wanted(
         call.vendor, call.arch, kind, problem.m, problem.n, problem.k, problem.batch.size,
         call.compute_units, "rows" if rows else "columns" if columns else "mixed", described, table,
         problem.tail is not None, tuning.has_few_registers(call), tuning.hosted(call),
-        "stored" if problem.out[0] % _ROW == 0 and aligned(call, spec.Output()) else "by address",
+        "stored" if engine_stores(call, spec.Output(), problem.out[0], problem.n) else "by address",
         halved=(described and halved(problem.a), described and halved(problem.b)),
     )  # fmt: skip
 
@@ -88,7 +89,7 @@ def ready(
     readers, worth = _COPIED_FROM.get(wanted.kind, (0, 0))
     if not (readers and m >= readers and n >= readers and m * n * k >= worth):
         return [], problem, _by_descriptors(wanted)
-    if wanted.kind == "half" and not all(stay := _stay(wanted, problem)):
+    if wanted.kind == "half" and not all(stay := _stay(call, wanted, problem)):
         a = _copied(call, problem, 0, (m, k), temporaries, stays=stay[0])
         b = _copied(call, problem, 1, (k, n), temporaries, stays=stay[1])
         launches, (first, sa), (second, sb) = a[0] + b[0], a[1:], b[1:]
@@ -101,25 +102,33 @@ def ready(
     return [], problem, _by_descriptors(wanted)
 
 
-def _stay(wanted: tuning_matmul.Wanted, problem: Problem) -> list[bool]:
+def _stay(call: spec.Call, wanted: tuning_matmul.Wanted, problem: Problem) -> list[bool]:
     """Whether operands are read where they are: they lie as descriptors want it, and not so that a
     large product waits for them longer than a copy takes.
     """
     products, stay = wanted.m * wanted.n * wanted.k, []
     sizes = wanted.m * wanted.k, wanted.n * wanted.k
-    for strides, size, waited in zip((problem.a, problem.b), sizes, _WAITED_FOR, strict=True):
+    matrices = zip((problem.a, problem.b), problem.operands, sizes, _WAITED_FOR, strict=True)
+    for strides, operand, size, waited in matrices:
         slow = halved(strides) and products // waited > _COPY + size // _COPIED_A_NS
-        stay.append(_regular(strides) and not (wanted.described and slow))
+        placed = _regular(strides) and aligned(call, operand)
+        stay.append(placed and not (wanted.described and slow))
     return stay
 
 
 def _by_descriptors(wanted: tuning_matmul.Wanted) -> tuning_matmul.Wanted:
     """Descriptors fill up the last step along k; what is loaded by address takes masks for each
-    step there, and 3 to 7 times as long. So a product with such a k is made as one of copies is.
+    step there, and 3 to 50 times as long. So a product with such a k is made as one of copies is,
+    and one of few columns, which blocks of a tile each leave most of a multiprocessor to.
     """
-    if not wanted.described or wanted.m < _FILLED or wanted.n < _FILLED or wanted.k % _EVEN_K == 0:
+    m, n, k = wanted.m, wanted.n, wanted.k
+    if not wanted.described or (min(m, n) < _FILLED and k < _LONG):
         return wanted
-    if tuning_matmul.choose(wanted).way != "tiles":
+    if k % _EVEN_K == 0 and (m < _WIDE or n >= _WIDE or n < _FILLED or k < _LONG):
+        return wanted
+    if m < _FILLED and k % (2 * _ROW) == 0:  # masks that the compiler sees to be of whole vectors
+        return wanted
+    if tuning_matmul.choose(wanted).way not in ("tiles", "few"):
         return wanted
     return wanted._replace(table="matmul of copies")
 
@@ -232,10 +241,10 @@ def product_launch(
             writes a result of its own, one after the other.
     """
     args, constants = _common(call, tile, dtype, problem, out)
-    early, stored = tuning.early(call), None
+    early, by_engine = tuning.early(call), None
     if in_turn:
         function, blocks = "matmul_in_turn", call.compute_units
-        stored = aligned(call, out) and problem.out[0] % _ROW == 0
+        by_engine = engine_stores(call, out, problem.out[0], problem.n)
         # where columns of b lie side by side, launches that make descriptors of their own and start
         # early were slower (H100, 2048^3)
         early = early if tuning.hosted(call) or problem.b[1] == 1 else {}
@@ -248,7 +257,7 @@ def product_launch(
         args = {**args, "chunk": chunk, "part": problem.m * problem.n}
         parts = spec.cdiv(problem.k, chunk)
     common = args, {**constants, "EARLY": bool(early)}
-    return _launch(function, common, (blocks, parts, 1), tile, problem, stored, early)
+    return _launch(function, common, (blocks, parts, 1), tile, problem, by_engine, early)
 
 
 def _launch(
@@ -257,38 +266,38 @@ def _launch(
     grid: tuple[int, int, int],
     tile: tuning_matmul.MatmulTile,
     problem: Problem,
-    stored: bool | None = None,
+    by_engine: bool | None = None,
     options: Mapping[str, bool] = MappingProxyType({}),
 ) -> spec.Launch:
     """A launch of `described:function`, with the call's tail.
 
     Args:
         common: of `_common`.
-        stored: the kernel's STORED; None: it has none, and stores without the copy engine.
+        by_engine: the kernel's STORED; None: it has none, and stores without the copy engine.
     """
     args, constants = common
     launch = spec.Launch(
         f"described:{function}",
         args,
-        constants if stored is None else {**constants, "STORED": stored},
+        constants if by_engine is None else {**constants, "STORED": by_engine},
         grid,
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
         options=options,
-        aligned_by=() if stored else ("N",),
+        aligned_by=() if by_engine else ("N",),
         loose=tuple(name for name in _LOOSE if name in args),
         on_aligned=True,
     )
     launch = tailed(launch, problem, tile)
-    return _hosted(launch, tile, stored=bool(stored)) if constants["HOSTED"] else launch
+    return _hosted(launch, tile, by_engine=bool(by_engine)) if constants["HOSTED"] else launch
 
 
-def _hosted(launch: spec.Launch, tile: tuning_matmul.MatmulTile, *, stored: bool) -> spec.Launch:
-    """A launch whose operands come as descriptors, and so does a result that is `stored` by one."""
+def _hosted(launch: spec.Launch, tile: tuning_matmul.MatmulTile, *, by_engine: bool) -> spec.Launch:
+    """A launch whose operands come as descriptors, and so does a result stored `by_engine`."""
     known = launch.constants
     # as the kernels cut a tile
     wide = tile.n // known.get("PIECES", 2)  # type: ignore[operator]  # a number
     found = descriptors_of(known["A_T"], known["B_T"], tile.m, tile.n, tile.k, wide)
-    if not stored:
+    if not by_engine:
         del found["out"]
     return replace(launch, descriptors=found)

@@ -7,7 +7,7 @@ from typing import Any
 from xtarget import spec
 
 from . import choices
-from .matrices import aligned
+from .matrices import aligned, engine_stores
 from .tuning_matmul import MatmulTile
 
 __all__ = ["by_descriptors"]
@@ -50,7 +50,7 @@ def by_descriptors(
         or out.strides[1] != 1
     ):
         return None
-    stored = aligned(call, spec.Output()) and out.strides[0] % _ROW == 0
+    by_engine = engine_stores(call, spec.Output(), out.strides[0], n)
     before = spec.Temporary()
     sizes: dict[str, spec.Argument] = {"M": m, "N": n, "parts": parts, "om": out.strides[0]}
     addresses: dict[str, spec.Argument] = {
@@ -78,7 +78,7 @@ def by_descriptors(
             "rp": weight.strides[0] if parts > 1 else _ROW,
             "rw": weight.strides[outer],
         },
-        {"W_T": columns, "STORED": stored, "STEPS": steps, **tiling},
+        {"W_T": columns, "STORED": by_engine, "STEPS": steps, **tiling},
         (call.compute_units, 1, 1),
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,

@@ -1,4 +1,5 @@
-"""From call to launch: few rows times the transpose of a matrix on NVIDIA's sm_90."""
+"""From call to launch: few rows times the transpose of a matrix on NVIDIA's sm_90, and sums of
+products of pieces of k."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ from xtarget import spec
 from . import tuning, tuning_matmul
 from .matrices import TYPES, Problem
 
-__all__ = ["few"]
+__all__ = ["few", "sum_of_parts"]
+
+#: Elements of a sum of pieces that a block makes, and its warps.
+_BLOCK, _WARPS = 1024, 4
 
 
 def few(
@@ -48,4 +52,43 @@ def few(
         options=options,
         aligned_by=("K",),
         loose=("M", "om"),
+    )
+
+
+def sum_of_parts(
+    call: spec.Call,
+    parts: spec.Temporary,
+    problem: Problem,
+    out: spec.Output | spec.Temporary,
+    count: int,
+) -> spec.Launch | None:
+    """The launch that adds matrices of the result's shape that lie one after the other, each by
+    rows; None: not here.
+
+    Args:
+        parts: where they are.
+        count: how many there are.
+    """
+    options, size = tuning.early(call), problem.m * problem.n
+    if not options or call.general or problem.batch.size != 1 or problem.out[1] != 1:
+        return None
+    apart = problem.out[0] != problem.n
+    return spec.Launch(
+        "hopper_linear:added",
+        {
+            "parts": parts,
+            "out": out,
+            "n": size,
+            **({"width": problem.n, "om": problem.out[0]} if apart else {}),
+        },
+        {
+            "PARTS": count,
+            "BLOCK": _BLOCK,
+            **({} if apart else {"width": None, "om": None}),
+        },
+        (spec.cdiv(size, _BLOCK), 1, 1),
+        num_warps=_WARPS,
+        options=options,
+        aligned_by=("n",),
+        loose=("width", "om"),
     )

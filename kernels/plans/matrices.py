@@ -20,6 +20,7 @@ __all__ = [
     "Problem",
     "Tail",
     "aligned",
+    "engine_stores",
     "headed",
     "problem_of",
     "product_of",
@@ -206,6 +207,27 @@ def aligned(call: spec.Call, operand: spec.Input | spec.Output | spec.Temporary)
     if isinstance(operand, spec.Input):
         return operand.index < len(call.aligned) and call.aligned[operand.index]
     return len(call.aligned) > 0 and all(call.aligned[len(call.args) :])
+
+
+#: Bytes that the copy engine writes at once.
+_WRITTEN = 16
+
+
+def engine_stores(
+    call: spec.Call,
+    out: spec.Output | spec.Temporary,
+    step: int,
+    columns: int,
+    itemsize: int = 2,
+) -> bool:
+    """Whether the copy engine can store a result: its rows begin and end at multiples of 16 bytes.
+    Of a last part that is shorter the engine writes what is beside it too.
+
+    Args:
+        step: from row to row.
+    """
+    each = _WRITTEN // itemsize
+    return step % each == 0 and columns % each == 0 and aligned(call, out)
 
 
 def product_of(

@@ -9,7 +9,7 @@ from xtarget import spec
 
 from . import choices, tuning
 from .hopper_eight_bits import by_groups
-from .matrices import aligned
+from .matrices import aligned, engine_stores
 from .tuning_matmul import GROUP_M, MatmulTile
 
 __all__ = ["FLOATS", "INTEGERS", "Operand", "Product", "Scales", "floats", "integers"]
@@ -130,8 +130,8 @@ def _tile(product: Product, kind: str, *, stored: bool) -> tuple[MatmulTile, str
 def _stored(product: Product) -> bool:
     """Whether the copy engine can store the result."""
     out = product.out
-    lies = out.strides[1] == 1 and out.strides[0] % (_ROW // out.itemsize) == 0
-    return lies and aligned(product.call, spec.Output())
+    (_, columns), (step, apart) = out.shape, out.strides
+    return apart == 1 and engine_stores(product.call, spec.Output(), step, columns, out.itemsize)
 
 
 def _described(product: Product, kind: str) -> list[spec.Launch] | None:

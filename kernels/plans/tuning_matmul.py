@@ -133,7 +133,7 @@ _SPLIT_K: Final = {"cpu": 4096, "other": 512}
 
 
 #: The same of those that come through descriptors, and how many there are.
-_PIECE, _PIECES = 256, (2, 4, 8)
+_PIECE, _PIECES = 256, (2, 3, 4, 6, 8)
 
 
 #: Products that a tile with a long K adds one after the other, before their sum goes to the whole.
@@ -419,7 +419,7 @@ def _estimated(wanted: Wanted, row: choices.Row) -> list[tuple[int, int, choices
 
     found = [(whole(1), 0, row)]
     if second and not wanted.tail:
-        most = min(wanted.compute_units // blocks, wanted.k // _PIECE)
+        most = min(2 * wanted.compute_units // blocks, wanted.k // _PIECE)
         for parts in (one for one in _PIECES if one <= most):
             added = second[0] + parts * wanted.m * wanted.n * second[1] // 1000
             found.append((whole(parts) + added, parts, row))

@@ -82,7 +82,8 @@ def test_a_bundles_calls_take_no_binary_whose_maps_nobody_makes() -> None:
 @pytest.mark.parametrize(
     ("n", "k", "entry"),
     [
-        (1024, 1024, "described:matmul_described"),
+        (320, 1024, "described:matmul_described"),
+        (1024, 1024, "hopper_products:matmul_in_groups"),
         (2048, 2048, "hopper_products:matmul_in_groups"),
         (4096, 96, "described:matmul_in_turn"),
     ],
