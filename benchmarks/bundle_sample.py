@@ -23,9 +23,10 @@ from multiprocessing import get_context
 from bench_compile import processor_seconds
 
 import xtarget
-from xtarget._bundle.builder.build import Order, _section
+from xtarget._bundle.builder.build import Order
 from xtarget._bundle.builder.classes import Class
 from xtarget._bundle.builder.orders import classes_of
+from xtarget._bundle.builder.sections import section_of
 from xtarget._compile.workers import Job
 from xtarget._devices import registry
 from xtarget._values.errors import XTargetError
@@ -70,8 +71,8 @@ def compiled(given: tuple[Sequence[Variant], str, str]) -> tuple[list[float], li
             continue
         seconds.append(processor_seconds() - start)
         entries.append((Job(target, one.origin, one.source, request, ""), one, artifact))
-    alone = [len(_section(target, [entry], (), given[2]).content) for entry in entries]
-    return seconds, alone, len(_section(target, entries, (), given[2]).content)
+    alone = [len(section_of(target, [entry], (), given[2]).content) for entry in entries]
+    return seconds, alone, len(section_of(target, entries, (), given[2]).content)
 
 
 def told(values: Sequence[float]) -> str:

@@ -23,6 +23,7 @@ __all__ = [
     "HIP",
     "NEWER",
     "NOT_IN_BUNDLE",
+    "NOT_IN_LOCK",
     "NOT_TRUSTED",
     "NO_DRIVER",
     "NO_SERVER",
@@ -39,15 +40,8 @@ __all__ = [
 ]
 
 CUDA, HIP, LEVEL_ZERO, OPENCL = 1, 2, 3, 4
-BAD_ARGUMENT, BAD_BUNDLE, NEWER, NOT_TRUSTED, NOT_IN_BUNDLE, NO_DRIVER, NO_SERVER = (
-    1,
-    2,
-    3,
-    4,
-    5,
-    6,
-    9,
-)
+BAD_ARGUMENT, BAD_BUNDLE, NEWER, NOT_TRUSTED, NOT_IN_BUNDLE, NO_DRIVER = range(1, 7)
+NO_SERVER, NOT_IN_LOCK = 9, 10
 _CODES = {name: code for code, name in enumerate(DTYPES)}
 
 

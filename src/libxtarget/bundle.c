@@ -26,12 +26,15 @@ int xt_refuse(const xtarget_bundle *bundle, const char *why) {
                  "built, or build it again.", bundle->path, why);
 }
 
-static int digest_is(const void *bytes, size_t size, const uint8_t wanted[32]) {
+int xt_digest(const void *bytes, size_t size, uint8_t sha256[32]) {
   /* not EVP_Digest, whose first use reads OpenSSL's configuration: 0.9 ms of an open */
-  uint8_t found[SHA256_DIGEST_LENGTH];
   SHA256_CTX state;
-  return SHA256_Init(&state) && SHA256_Update(&state, bytes, size) && SHA256_Final(found, &state) &&
-         memcmp(found, wanted, sizeof found) == 0;
+  return SHA256_Init(&state) && SHA256_Update(&state, bytes, size) && SHA256_Final(sha256, &state);
+}
+
+static int digest_is(const void *bytes, size_t size, const uint8_t wanted[32]) {
+  uint8_t found[SHA256_DIGEST_LENGTH];
+  return xt_digest(bytes, size, found) && memcmp(found, wanted, sizeof found) == 0;
 }
 
 /* `size` was compared with a limit before. */
@@ -188,6 +191,7 @@ void xtarget_bundle_close(xtarget_bundle *bundle) {
   free(bundle->owned);
   free(bundle->server);
   free(bundle->trust);
+  xt_lock_close(bundle->lock_file);
   free(bundle->path);
   free(bundle);
 }
@@ -196,6 +200,7 @@ void xt_bundle_keep(xtarget_bundle *bundle) { atomic_fetch_add(&bundle->referenc
 
 static int opened(xtarget_bundle *bundle, const char *trust, xtarget_bundle **result) {
   int status = read_head(bundle, trust);
+  if (!status) status = xt_lock_open(&bundle->lock_file);
   if (status)
     xtarget_bundle_close(bundle);
   else

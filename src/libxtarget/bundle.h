@@ -53,6 +53,7 @@ struct xtarget_bundle {
   const uint8_t *memory;
   uint8_t *owned; /* `memory`, where it is the bundle's */
   char *trust;    /* as it was opened; NULL: the environment's */
+  struct xt_lock *lock_file; /* NULL: it may load everything */
   uint64_t size, base, end;
   char signer[65];
   pthread_mutex_t lock;
@@ -84,6 +85,14 @@ int xt_unpack(const xtarget_bundle *bundle, const struct xt_section *section, co
 /* Whether libzstd can be opened. */
 int xt_zstd_is_there(const xtarget_bundle *bundle);
 void xt_read_mark(struct xt_bytes *bytes, struct xt_mark *mark);
+
+/* The lock that XTARGET_LOCK names; NULL where it names none. */
+int xt_lock_open(struct xt_lock **lock);
+void xt_lock_close(struct xt_lock *lock);
+/* Whether a lock has a binary; of NULL it has each. */
+int xt_lock_check(const struct xt_lock *lock, const uint8_t sha256[32], const char *kernel,
+                  const char *target);
+int xt_digest(const void *bytes, size_t size, uint8_t sha256[32]);
 
 /* Whether a bundle's signature satisfies a policy (xtarget_bundle_open). */
 int xt_check_trust(xtarget_bundle *bundle, const char *trust, const uint8_t *header,

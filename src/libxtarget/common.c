@@ -1,7 +1,12 @@
+#define _POSIX_C_SOURCE 200809L
 #include "common.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #ifndef XT_VERSION
 #define XT_VERSION "unknown"
@@ -39,6 +44,30 @@ int xt_dtype_of(const char *name) {
   int code = 0;
   while (code < XTARGET_DTYPE_COUNT && strcmp(xt_dtype_names[code], name) != 0) code++;
   return code;
+}
+
+char *xt_file_text(const char *path, off_t most) {
+  struct stat status;
+  int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe is not waited for */
+  if (file < 0) return NULL;
+  char *text = NULL;
+  if (!fstat(file, &status)) {
+    errno = EINVAL;
+    if (S_ISREG(status.st_mode) && status.st_size <= most)
+      text = calloc(1, (size_t)status.st_size + 1);
+  }
+  ssize_t count = 1;
+  for (off_t there = 0; text && count > 0; there += count) {
+    count = pread(file, text + there, (size_t)(status.st_size - there), there);
+    if (count < 0) {
+      free(text);
+      text = NULL;
+    }
+  }
+  int error = errno;
+  close(file);
+  errno = error;
+  return text;
 }
 
 char *xt_text(struct xt_bytes *bytes) {

@@ -5,12 +5,16 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "xtarget.h"
 
 /* Keep a sentence as the calling thread's last error. Gives `status`. */
 __attribute__((format(printf, 2, 3))) int xt_fail(int status, const char *format, ...);
 int xt_no_memory(void);
+
+/* The text of a regular file of up to `most` bytes, with a NUL behind it; or NULL, with errno. */
+char *xt_file_text(const char *path, off_t most);
 
 extern const char *const xt_dtype_names[XTARGET_DTYPE_COUNT];
 extern const uint8_t xt_dtype_sizes[XTARGET_DTYPE_COUNT];

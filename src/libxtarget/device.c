@@ -7,7 +7,7 @@
 
 /* A function that was loaded, for as long as the device is open: a graph may launch it. */
 struct xt_loaded {
-  uint8_t sha256[32];
+  uint8_t sha256[32], content[32]; /* of what the bundle stores, and of what was loaded */
   char *entry;
   void *function;
   struct xt_loaded *next;
@@ -131,34 +131,43 @@ int xtarget_device_copy(xtarget_device *device, void *to, const void *from, size
 
 /* ---------------------------------------------------------------------------------- loading */
 
+/* Load what nobody has loaded before. Under the lock. */
+static int load_first(xtarget_device *device, const xtarget_bundle *bundle,
+                      const struct xt_section *section, const struct xt_binary *binary, int portable,
+                      struct xt_loaded **result) {
+  const struct xt_mark *mark = portable ? &binary->portable : &binary->binary;
+  uint8_t *bytes = NULL;
+  struct xt_loaded *node = calloc(1, sizeof *node);
+  char *entry = strdup(binary->entry);
+  int status = node && entry ? XTARGET_OK : xt_no_memory();
+  if (!status) status = xt_section_bytes(bundle, section, mark, XT_MOST_BINARY, &bytes);
+  if (!status && !xt_digest(bytes, mark->raw, node->content)) status = xt_no_memory();
+  if (!status) status = xt_lock_check(bundle->lock_file, node->content, entry, section->target);
+  if (!status) status = device->driver->load(device, binary, bytes, mark->raw, &node->function);
+  free(bytes);
+  if (status) {
+    free(entry);
+    free(node);
+    return status;
+  }
+  memcpy(node->sha256, mark->sha256, 32);
+  node->entry = entry;
+  node->next = device->loaded;
+  *result = device->loaded = node;
+  return XTARGET_OK;
+}
+
 int xt_load(xtarget_device *device, const xtarget_bundle *bundle, const struct xt_section *section,
             struct xt_binary *binary, int portable, void **function) {
   *function = atomic_load_explicit(&binary->loaded, memory_order_acquire);
   if (*function) return XTARGET_OK;
   const struct xt_mark *mark = portable ? &binary->portable : &binary->binary;
-  int status = XTARGET_OK;
   pthread_mutex_lock(&device->lock);
   struct xt_loaded *node = device->loaded;
   while (node && (memcmp(node->sha256, mark->sha256, 32) || strcmp(node->entry, binary->entry)))
     node = node->next;
-  if (!node) {
-    uint8_t *bytes = NULL;
-    node = calloc(1, sizeof *node);
-    char *entry = strdup(binary->entry);
-    status = node && entry ? XTARGET_OK : xt_no_memory();
-    if (!status) status = xt_section_bytes(bundle, section, mark, XT_MOST_BINARY, &bytes);
-    if (!status) status = device->driver->load(device, binary, bytes, mark->raw, &node->function);
-    free(bytes);
-    if (status) {
-      free(entry);
-      free(node);
-    } else {
-      memcpy(node->sha256, mark->sha256, 32);
-      node->entry = entry;
-      node->next = device->loaded;
-      device->loaded = node;
-    }
-  }
+  int status = node ? xt_lock_check(bundle->lock_file, node->content, node->entry, section->target)
+                    : load_first(device, bundle, section, binary, portable, &node);
   if (!status) {
     *function = node->function;
     atomic_store_explicit(&binary->loaded, node->function, memory_order_release);

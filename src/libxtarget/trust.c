@@ -2,12 +2,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "bundle.h"
 
@@ -15,25 +12,6 @@ enum { PUBLIC = 32, SIGNED = 64, MOST_KEYS = 1 << 20 };
 
 static void hex_of(const uint8_t *bytes, size_t count, char *text) {
   for (size_t i = 0; i < count; i++) snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-}
-
-/* A small regular file's text. */
-static char *content(const char *path) {
-  struct stat status;
-  int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (file < 0) return NULL;
-  char *text = NULL;
-  if (fstat(file, &status) || !S_ISREG(status.st_mode) || status.st_size > MOST_KEYS) {
-    errno = EINVAL;
-  } else if ((text = calloc(1, (size_t)status.st_size + 1)) != NULL) {
-    ssize_t count = pread(file, text, (size_t)status.st_size, 0);
-    if (count != status.st_size) {
-      free(text);
-      text = NULL;
-    }
-  }
-  close(file);
-  return text;
 }
 
 /* Whether PEM text names a key; -1: a block of it is no Ed25519 key. */
@@ -92,7 +70,7 @@ int xt_check_trust(xtarget_bundle *bundle, const char *trust, const uint8_t *hea
                    size_t header_size, const uint8_t *signature) {
   const char *file = trust ? trust : getenv("XTARGET_TRUST");
   if (!file || !*file) return XTARGET_OK;
-  char hex[2 * PUBLIC + 1], *text = content(file);
+  char hex[2 * PUBLIC + 1], *text = xt_file_text(file, MOST_KEYS);
   if (!text)
     return xt_fail(XTARGET_NOT_TRUSTED, "the key file %.300s cannot be read: %s. Name a file with "
                    "public keys.", file, strerror(errno));

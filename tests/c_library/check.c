@@ -1,6 +1,7 @@
 /* Calls libxtarget as a program does, from several threads, with right and wrong arguments.
  *
- *   check BUNDLE      a bundle with relu, add and softmax of float32 for cpu:spirv64
+ *   check BUNDLE FILE      a bundle with relu, add and softmax of float32 for cpu:spirv64, and a file
+ *                          that may be written
  *
  * tests/c_library/test_libxtarget.py compiles it with the sanitizers. */
 #define _POSIX_C_SOURCE 200809L
@@ -208,12 +209,46 @@ static void test_what_is_not_there(xtarget_bundle *bundle, xtarget_device *devic
   xtarget_bundle_close(NULL), xtarget_kernel_release(NULL), xtarget_device_close(NULL);
 }
 
+/* The number that XTARGET_LOCK of this text gives when a bundle is opened. */
+static int under_lock(const char *bundle, const char *file, const char *text, size_t size) {
+  xtarget_bundle *opened = NULL;
+  FILE *stream = fopen(file, "wb");
+  EXPECT(stream && fwrite(text, 1, size, stream) == size && !fclose(stream));
+  int status = xtarget_bundle_open(bundle, NULL, &opened);
+  xtarget_bundle_close(opened);
+  return status;
+}
+
+/* Every beginning of a lock, and one with each of its bytes changed. */
+static void test_locks(const char *bundle, const char *file) {
+  char text[] = "{\"xtarget\": [{}, \"\\u00e9\"], \"xtarget_lock\": 1, \"binaries\": [{\"sha256\": \""
+                "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\", \"nbytes\": 1,"
+                " \"kernel\": \"relu\", \"target\": \"cpu:spirv64\"}]}";
+  const char put[] = "\"{\\";
+  size_t size = sizeof text - 1, allowed = 0;
+  EXPECT(!setenv("XTARGET_LOCK", file, 1));
+  EXPECT(under_lock(bundle, file, text, size) == XTARGET_OK);
+  for (size_t i = 0; i < size; i++) {
+    char was = text[i];
+    EXPECT(under_lock(bundle, file, text, i) == XTARGET_NOT_IN_LOCK);
+    for (const char *to = put; *to; to++) {
+      text[i] = *to;
+      int status = under_lock(bundle, file, text, size);
+      EXPECT(status == XTARGET_OK || status == XTARGET_NOT_IN_LOCK);
+      allowed += !status;
+    }
+    text[i] = was;
+  }
+  EXPECT(0 < allowed && allowed < size); /* letters of names */
+  EXPECT(!unsetenv("XTARGET_LOCK"));
+}
+
 int main(int count, char **words) {
   xtarget_bundle *bundle = NULL;
   xtarget_device *device = NULL;
   xtarget_kernel *relu = NULL, *add = NULL, *softmax = NULL;
   void *stream = NULL;
-  if (count != 2) return 2;
+  if (count != 3) return 2;
   EXPECT(xtarget_abi_version() == XTARGET_ABI_VERSION);
   if (xtarget_bundle_open(words[1], NULL, &bundle) ||
       xtarget_device_open(XTARGET_OPENCL, 0, &device) ||
@@ -229,6 +264,7 @@ int main(int count, char **words) {
   test_numbers(add, device, stream);
   test_what_is_not_there(bundle, device);
   test_threads(words[1], device, relu);
+  test_locks(words[1], words[2]);
   xtarget_kernel_release(softmax), xtarget_kernel_release(add), xtarget_kernel_release(relu);
   xtarget_bundle_close(bundle);
   xtarget_device_close(device);

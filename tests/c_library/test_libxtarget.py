@@ -54,7 +54,7 @@ def test_a_program_in_c_calls_kernels_under_the_sanitizers(
 ) -> None:
     path: Path = request.getfixturevalue(bundle)
     program = compiled(tmp_path / "check", HERE / "check.c", flags=SANITIZERS[looks_for])
-    assert sanitized(tmp_path, program, path) == "all right\n"
+    assert sanitized(tmp_path, program, path, tmp_path / "lock") == "all right\n"
 
 
 @pytest.mark.parametrize(

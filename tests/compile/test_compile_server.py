@@ -110,6 +110,10 @@ x = np.arange(700, dtype=np.float32).reshape(7, 100)
 y = xtarget.run("logsumexp", x, axis=1, device="cpu")
 np.testing.assert_allclose(y, x[:, -1] + 0.4586751, 1e-6)
 print(xtarget.cache_stats().served)
+from xtarget._cli.main import main
+
+sys.argv = "xtarget compile relu --target nvidia:sm_90 --shape 100 --json -o".split() + sys.argv[1:]
+sys.exit(main())
 """
 
 
@@ -125,16 +129,18 @@ def test_a_client_without_triton_and_the_end_of_a_server(tmp_path: Path) -> None
         assert server.stdout is not None
         assert f"listening at unix:{path}" in server.stdout.readline()
         assert path.stat().st_mode & 0o777 == 0o600
-        done = run_python("-c", THIN, XTARGET_COMPILE_SERVER=f"unix:{path}")
-        assert done.stdout.split() == ["2"], done.stderr
+        only = {"XTARGET_COMPILE_SERVER": f"unix:{path}", "XTARGET_ROUTES": "triton"}
+        done = run_python("-c", THIN, str(tmp_path), **only)
+        served, written = done.stdout.split(maxsplit=1)
+        assert (served, json.loads(written)[0]["format"]) == ("2", "cubin"), done.stderr
         server.send_signal(signal.SIGTERM)
-        assert "2 compiled" in server.stdout.read()
+        assert "3 compiled" in server.stdout.read()
         on_failure.pop_all()
     assert server.returncode == 0
     assert not path.exists()
     # what was kept needs neither the server nor a compiler
-    done = run_python("-c", THIN, XTARGET_COMPILE="error")
-    assert done.stdout.split() == ["0"], done.stderr
+    done = run_python("-c", THIN, str(tmp_path), XTARGET_COMPILE="error", XTARGET_ROUTES="triton")
+    assert done.stdout.split()[0] == "0", done.stderr
 
 
 def test_many_clients_over_tls_one_compilation_signed(
@@ -240,6 +246,9 @@ def test_another_version_is_refused_with_both(token: Path, monkeypatch: pytest.M
         with monkeypatch.context() as patch:
             patch.setattr("xtarget._executors.posting.PROTOCOL", "2")
             assert "speaks version 1 of the protocol" in str(asked())
+        with monkeypatch.context() as patch:
+            patch.setenv("XTARGET_COMPILE_SERVER", server.shown.replace("http:", "https:"))
+            assert "does not speak TLS. Write http://" in str(asked())
         served._breaker.cache_clear()
         request = request_of("relu")
         parts = key_parts(request, SM_90, "another Triton")
@@ -419,6 +428,15 @@ def test_token_files_and_sockets_that_are_taken(tmp_path: Path, token: Path) -> 
         credentials.tokens_of(Path("nope"))
     with pytest.raises(ArgumentError, match=f"cannot be used: there is no file {tmp_path}/no"):
         credentials.tls_of(tmp_path / "no", token)
+    with pytest.raises(ArgumentError, match="no certificate and its key in PEM"):
+        credentials.tls_of(token, token)
+    for name, words in (
+        ("x" * 120, "up to 107 bytes"),
+        ("no/socket", "No such file or directory. Make the folder first"),
+        (token.name, "in use. Something else has it"),
+    ):
+        with pytest.raises(XTargetError, match=words), serving(f"unix:{tmp_path / name}"):
+            pass
     path = tmp_path / "socket"
     with (
         serving(f"unix:{path}"),

@@ -41,7 +41,8 @@ enum {
   XTARGET_NO_DRIVER = 6,     /* the vendor's library is not there, too old, or without a device */
   XTARGET_DRIVER_FAILED = 7, /* the vendor's library refused */
   XTARGET_OUT_OF_MEMORY = 8,
-  XTARGET_NO_SERVER = 9 /* the compile server is not there, is too slow, or sent what is refused */
+  XTARGET_NO_SERVER = 9, /* the compile server is not there, is too slow, or sent what is refused */
+  XTARGET_NOT_IN_LOCK = 10 /* the lock lacks a binary, or cannot be read */
 };
 
 enum { XTARGET_CUDA = 1, XTARGET_HIP = 2, XTARGET_LEVEL_ZERO = 3, XTARGET_OPENCL = 4 };
@@ -92,7 +93,9 @@ XTARGET_API int xtarget_abi_version(void);
 /* Open a bundle. `trust` names a file with the public keys that are trusted (PEM, or 64 hexadecimal
  * digits a line); NULL: the one that the variable XTARGET_TRUST names; "": signatures are not
  * checked. Only parts that are asked for are read, and nothing is used before its digest was
- * compared. The file may be replaced (renamed over) while it is open. */
+ * compared. The file may be replaced (renamed over) while it is open. Where the variable XTARGET_LOCK
+ * names a lock (`xtarget lock --bundle`), only binaries that it has are loaded, from the bundle and
+ * from its compile server: others are XTARGET_NOT_IN_LOCK. */
 XTARGET_API int xtarget_bundle_open(const char *path, const char *trust, xtarget_bundle **bundle);
 /* The same of bytes that stay where they are: of a file that the caller mapped, or that were linked
  * into the program. */

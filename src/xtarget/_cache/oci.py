@@ -228,8 +228,9 @@ def entries_in(folder: Path, trust: Trust | None) -> Iterator[tuple[Place, Entry
             f"the OCI image layout {folder} is damaged: {error}. Copy it once more."
         ) from error
     except OSError as error:
+        why = f"{error.filename}: {error.strerror}" if error.filename else error
         raise XTargetError(
-            f"{folder} is not an OCI image layout that can be read ({error}). Name the folder that "
+            f"{folder} is not an OCI image layout that can be read ({why}). Name the folder that "
             "xtarget cache export or skopeo copy has written."
         ) from error
 

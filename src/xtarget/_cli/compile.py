@@ -14,7 +14,13 @@ import xtarget
 
 from .._system.output import write_output
 from .._system.tools import find_tool
-from .._values.errors import ArgumentError, CompileError, UnknownTargetError, XTargetError
+from .._values.errors import (
+    ArgumentError,
+    CompileError,
+    NoCompilerError,
+    UnknownTargetError,
+    XTargetError,
+)
 from .._values.types import Artifact, Target
 from .arguments import Inputs, choose_inputs
 from .base import echo
@@ -83,7 +89,10 @@ def compile_kernel(
     for target in parsed:
         vendor = f"{target.vendor}-" if archs.count(target.arch) > 1 else ""
         try:
-            artifacts = _compile(inputs, target, keep_stages=True)
+            try:
+                artifacts = _compile(inputs, target, keep_stages=True)
+            except NoCompilerError:  # the cache, a bundle, or a compile server may have it
+                artifacts = _compile(inputs, target, keep_stages=False)
         except (CompileError, UnknownTargetError) as error:
             failed.append(error)
             continue

@@ -198,6 +198,11 @@ def post(server: Server, unit: bytes, going: Callable[[], bool] = lambda: True) 
                 f"{doubt.rstrip('.')}. Renew it there, or name what is to be believed in "
                 "XTARGET_COMPILE_CA."
             ) from error
+        if getattr(error, "reason", "") == "WRONG_VERSION_NUMBER":
+            raise AwayError(
+                f"{server.shown} does not speak TLS. Write http:// for one on this machine that "
+                "was started without --tls-cert."
+            ) from error
         said = _reason(error) or type(error).__name__
         raise AwayError(f"{server.shown} does not answer ({said}).") from error
 

@@ -98,9 +98,9 @@ class Library:
                     f"the catalog of {self.folder} is being imported: {INTERRUPTED}"
                 ) from error
             raise XTargetError(
-                f"the catalog of {self.folder} cannot be used: {type(error).__name__}: {error}. "
-                "It is a Python file that exports KERNELS, a sequence of "
-                "xtarget.spec.KernelSpec objects; correct it."
+                f"the catalog of {self.folder} cannot be used: {type(error).__name__}: "
+                f"{str(error).rstrip('.')}. It is a Python file that exports KERNELS, a sequence "
+                "of xtarget.spec.KernelSpec objects; correct it."
             ) from error
 
     def _is_initializing(self) -> bool:

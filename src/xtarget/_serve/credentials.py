@@ -63,8 +63,14 @@ def tls_of(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
     try:
         context.load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:
-        missing = [str(path) for path in (certificate, key) if not path.is_file()]
-        why = f"there is no file {' or '.join(missing)}" if missing else error
+        missing = dict.fromkeys(str(path) for path in (certificate, key) if not path.is_file())
+        why = (
+            f"there is no file {' or '.join(missing)}"
+            if missing
+            else "they are no certificate and its key in PEM"
+            if isinstance(error, ssl.SSLError)
+            else error.strerror or error
+        )
         raise ArgumentError(
             f"--tls-cert {certificate} and --tls-key {key} cannot be used: {why}."
         ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import json
@@ -21,7 +22,7 @@ from typing import Any, ClassVar
 from .._children.frames import pack
 from .._executors.asking import versions
 from .._executors.posting import BUNDLE, COMPILE, HEADER, MOST_UNIT_BYTES, PROTOCOL
-from .._values.environment_parsing import is_this_machine
+from .._values.environment_parsing import MOST_SOCKET_PATH, is_this_machine
 from .._values.errors import ArgumentError, XTargetError
 from . import bundles
 from .credentials import hashed, tls_of, tokens_of
@@ -333,6 +334,11 @@ def opened(
         path = Path(listen.removeprefix("unix:"))
         if not path.is_absolute():
             raise ArgumentError(f"--listen {listen} names no absolute path. Write unix:/PATH.")
+        if len(os.fsencode(path)) > MOST_SOCKET_PATH:
+            raise ArgumentError(
+                f"--listen {listen} cannot be taken: the path of a socket has up to "
+                f"{MOST_SOCKET_PATH} bytes. Choose a shorter one."
+            )
         with _socket_at(path, work, known) as server:
             yield server
         return
@@ -353,9 +359,19 @@ def opened(
     try:
         server = CompileServer((host, int(port)), work, known, tls)
     except OSError as error:
-        raise XTargetError(f"--listen {listen} cannot be taken: {error}.") from error
+        raise _taken(listen, error) from error
     with server:
         yield server
+
+
+def _taken(listen: str, error: OSError) -> XTargetError:
+    """Why an address cannot be listened at."""
+    hints = {
+        errno.EADDRINUSE: " Something else has it: choose another one, or stop that.",
+        errno.ENOENT: " Make the folder first.",
+    }
+    why, hint = error.strerror or error, hints.get(error.errno or 0, "")
+    return XTargetError(f"--listen {listen} cannot be taken: {why}.{hint}")
 
 
 @contextlib.contextmanager
@@ -373,7 +389,7 @@ def _socket_at(path: Path, work: Work, tokens: Mapping[bytes, str]) -> Iterator[
     try:
         server = CompileServer(str(path), work, tokens, None)
     except OSError as error:
-        raise XTargetError(f"--listen unix:{path} cannot be taken: {error}.") from error
+        raise _taken(f"unix:{path}", error) from error
     finally:
         os.umask(before)
     own = os.stat(path)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 __all__ = [
+    "MOST_SOCKET_PATH",
     "Parse",
     "boolean",
     "choice",
@@ -35,6 +36,9 @@ __all__ = [
 ]
 
 Parse = Callable[[str], Any]
+
+#: Bytes that the path of a Unix socket may have: what `sockaddr_un` has room for, less the NUL.
+MOST_SOCKET_PATH: Final = 107
 
 _YES: Final = ("1", "true", "yes", "on")
 _NO: Final = ("0", "false", "no", "off")
@@ -124,6 +128,11 @@ def server(given: str) -> str:
 
     scheme, _, rest = given.partition(":")
     if scheme == "unix" and os.path.isabs(rest):
+        if len(os.fsencode(rest)) > MOST_SOCKET_PATH:
+            raise ValueError(
+                f"names no socket: its path has up to {MOST_SOCKET_PATH} bytes. Choose a shorter "
+                "one."
+            )
         return given
     try:
         parts = urllib.parse.urlsplit(given)

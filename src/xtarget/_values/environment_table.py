@@ -91,7 +91,8 @@ VARIABLES: Final[dict[str, Variable]] = {
         (),
     ),
     "XTARGET_LOCK": Variable(
-        "a file that `xtarget lock` wrote: any binary that is not in it is refused",
+        "a file that `xtarget lock` wrote: any binary that is not in it is refused, by libxtarget "
+        "too",
         parse.path,
         there=parse.file,
     ),
