@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from xtarget import spec
 
-from ..operators.rules import FLOATS_OF_8_BITS
 from . import attention as plain
 from . import hopper_attention, tuning
 from .attended import Fusion, Part
@@ -26,7 +25,6 @@ _Plan = Callable[[spec.Call], spec.Plan]
 _KINDS: Final = ("query", "key", "value")
 #: Queries that read a key, up to which it may be made as it is read: two tiles.
 _MOST_READERS: Final = 256
-_BYTES: Final = frozenset(("bool", "int8", "uint8", *FLOATS_OF_8_BITS))
 #: Where a kernel of its own serves most calls, which goes on in no other operators.
 _OWN_KERNEL: Final = "hopper_attention:attention"
 
@@ -133,9 +131,9 @@ def _reads(
     if first.shape != attended.args[place].shape:
         return False
     if call.vendor == "nvidia" and made.dtype == "float64":
-        # its matrix units take no float64 that bytes have been beside (Triton 3.6)
+        # its matrix units take no float64 that less than 4 bytes have been beside (Triton 3.6)
         beside = (first, *call.args[behind : behind + made.count])
-        if any(arg.dtype in _BYTES for arg in beside):
+        if any(spec.ArrayType(arg.dtype, (), ()).itemsize < 4 for arg in beside):
             return False
     query, key = attended.array(0), attended.array(1)
     axis = -2 if attended.kernel != "attention" or attended.options["layout"] == "bhsd" else -3

@@ -18,6 +18,8 @@ __all__ = ["Attention", "Wanted", "unit_steps"]
 _OPERANDS = {"mask": "sm", "slopes": "ss", "table": "st", "lengths": "sn"}
 #: Where sequences start that lie one after the other.
 _STARTS = ("starts_q", "starts_k")
+#: What stands beside what is multiplied.
+_MULTIPLIED = ("query", "key", "value", "score")
 #: Steps along the size of a head.
 _COLUMNS = ("qd", "kd", "vd", "od")
 
@@ -172,9 +174,11 @@ class Attention:
             length, along = query.shape[-2], 0
         batch, (d, dv, keys) = query.shape[:-2], (key.shape[-1], value.shape[-1], key.shape[-2])
         matrix = not tuning.outer_products(call.vendor)
-        if computed == "float64" and call.vendor == "nvidia" and "mask" in more:
-            # its matrix units take no float64 that bytes have been beside (Triton 3.6)
-            matrix = more["mask"][1].dtype != "bool"
+        if computed == "float64" and call.vendor == "nvidia":
+            # its matrix units take no float64 that less than 4 bytes have been beside (Triton 3.6)
+            given = [query, key, value, *(array for _, array, _, _ in more.values())]
+            given += () if fusion is None else fusion.arrays(*_MULTIPLIED).values()
+            matrix = all(array.itemsize >= 4 for array in given)
         half = outs[0].dtype in ("float16", "bfloat16")
         fast = half and call.vendor in tuning.MATRIX_UNITS
         operand = outs[0].dtype if fast else computed

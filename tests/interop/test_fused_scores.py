@@ -151,6 +151,62 @@ def test_no_keys_and_no_queries(device: str) -> None:
     ))  # fmt: skip
 
 
+def _numbers_of(draw: random.Random, i: Any, j: Any, how: Callable[..., Any]) -> Any:
+    """A condition on the numbers of query and key."""
+    kind, number = draw.randrange(5), draw.randrange(-3, 9)
+    if kind == 0:
+        sees = draw.choice((i, j)) + number >= draw.choice((i, j))
+    elif kind == 1:
+        sees = draw.choice((i - j, j - i)) + 1 < number
+    elif kind == 2:
+        sees = how("abs", i - j + draw.randrange(-2, 3)) <= number
+    elif kind == 3:
+        sees = j // 4 == i // 4
+    else:
+        sees = how("logical_not", how(draw.choice(("ge", "gt", "le", "lt")), i - number, j))
+    return sees & _numbers_of(draw, i, j, how) if draw.random() < 0.4 else sees
+
+
+def test_options_hide_what_conditions_on_numbers_hide() -> None:
+    """And no more: where they say all, attention itself is what runs."""
+    i, j = np.ogrid[:13, :17]
+    exact = 0
+    for seed in range(150):
+        options = options_of_numbers(seed)
+        if options is None:
+            continue
+        exact += 1
+        left, right = options["window"] or (-1, -1)
+        right = 0 if options["causal"] else right
+        place = i + options["offset"]
+        seen = ((left < 0) | (j >= place - left)) & ((right < 0) | (j <= place + right))
+        wanted = _numbers_of(random.Random(seed), i, j, by_numpy)
+        np.testing.assert_array_equal(seen, np.broadcast_to(wanted, seen.shape), str(seed))
+    assert exact > 50
+
+
+def options_of_numbers(seed: int) -> Any:
+    """Those of attention alone, where that is what a function of scores becomes."""
+
+    def attended(q: Any, k: Any) -> Any:
+        def score(s: Any, b: Any, h: Any, i: Any, j: Any) -> Any:
+            return run("where", _numbers_of(random.Random(seed), i, j, run), s, -np.inf)
+
+        return run("attention", q, k, k, score=score)
+
+    ((kernel, _, options, _),), _ = xtarget.fuse(attended).operators(
+        np.ones((1, 1, 13, 8), np.float32), np.ones((1, 1, 17, 8), np.float32)
+    )
+    return options if kernel.name == "attention" else None
+
+
+def by_numpy(name: str, *of: Any) -> Any:
+    return getattr(np, LONG.get(name, name))(*of)
+
+
+LONG = {"ge": "greater_equal", "gt": "greater", "le": "less_equal", "lt": "less"}
+
+
 def refused(function: Callable[..., Any], *args: Any) -> str:
     with pytest.raises(ArgumentError) as error:
         xtarget.fuse(function)(*args)
@@ -244,7 +300,7 @@ def test_random_functions_of_scores(device: str, seed: int) -> None:
         for _ in range(draw.randrange(4))
     ]
     names = [draw.choice(("add", "mul", "maximum", "sub")) for _ in given]
-    sees = draw.choice(("ge", "le", "ne", ""))
+    sees, near = draw.choice(("ge", "le", "ne", "")), draw.choice((3, 9, 99))
     use = {"add": np.add, "mul": np.multiply, "maximum": np.maximum, "sub": np.subtract,
            "ge": np.greater_equal, "le": np.less_equal, "ne": np.not_equal}  # fmt: skip
 
@@ -253,7 +309,7 @@ def test_random_functions_of_scores(device: str, seed: int) -> None:
             s = run("tanh", s)
             for name, one in zip(names, (x, y, z), strict=False):
                 s = run(name, s, one)
-            return run("where", run(sees, i + h, j + b), s, -np.inf) if sees else s
+            return run("where", run(sees, i + h, j + b) & (i - j < near), s, -np.inf) if sees else s
 
         return run("attention", q, k, v, score=score)
 
@@ -261,7 +317,7 @@ def test_random_functions_of_scores(device: str, seed: int) -> None:
         s = np.tanh(s)
         for name, one in zip(names, given, strict=True):
             s = use[name](s, one.astype("float64"))
-        return np.where(use[sees](i + h, j + b), s, -np.inf) if sees else s
+        return np.where(use[sees](i + h, j + b) & (i - j < near), s, -np.inf) if sees else s
 
     got = xtarget.fuse(fused)(*args, *[*given, *[args[0]] * 3][:3])
     close(got, expected(*args, plain))

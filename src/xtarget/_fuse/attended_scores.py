@@ -12,6 +12,7 @@ from typing import Any
 from .._kernels import libraries
 from .._values.errors import ArgumentError
 from ..spec import ArrayType, KernelSpec, contiguous_strides
+from .hidden_keys import conditions_of, needed, options_of
 from .nodes import Node, Number, Value
 from .sections import LETTERS, function_of, steps_of_nodes
 
@@ -91,26 +92,28 @@ def kernel_of(
     result: object,
     base: KernelSpec,
     options: Mapping[str, Any],
-) -> tuple[str, list[Value]] | None:
-    """The name of the kernel that is attention with the function, and the arrays that it takes
-    behind the query, the key and the value; None: the function gives the scores as they are.
+) -> tuple[str, list[Value], dict[str, Any]]:
+    """The name of the kernel that is attention with the function, the arrays that it takes behind
+    the query, the key and the value, and options that say what the function does; no name: they say
+    all of it.
 
     Args:
         nodes: the operators that the function calls.
         result: what it returns.
+        options: all that attention has.
 
     Raises:
         ArgumentError: the kernel cannot do it.
     """
     if isinstance(result, Value) and result.index == _SCORE and result.node is None:
-        return None
+        return "", [], {}
     if not isinstance(result, Value) or result.type.shape != scores.shape or result.views:
         raise ArgumentError(
             f"the function that score= gives has to return the new scores, of shape "
             f"{scores.shape}, computed from the old ones by elementwise operators."
         )
-    needed = _needed(nodes, result)
-    for node in needed:
+    nodes = needed(nodes, [result])
+    for node in nodes:
         if function_of(node) is None:
             raise ArgumentError(
                 f"the function of attention's scores calls {node.spec.name}. It is "
@@ -124,22 +127,24 @@ def kernel_of(
                 "(as int32 and float32 do, by NumPy's rules). Cast numbers of queries, keys or "
                 'heads first: run("cast", i - j, dtype="float32").'
             )
-    inside = {id(node) for node in needed}
-    given: dict[tuple[Any, ...], Value] = {}
-    for node in needed:
-        for own in node.operands:
-            if isinstance(own, Value) and id(own.node) not in inside:
-                given.setdefault((own.index, id(own.node), own.views), own)
-    first = [own for own in given.values() if own.node is None and own.index == _SCORE]
-    others = [own for own in given.values() if own not in first]
-    if not first:
+    if _SCORE not in [own.index for own in _given(nodes, result) if own.node is None]:
         raise ArgumentError("the function that score= gives does not use the scores.")
+    conditions, rest = conditions_of(nodes, result, _SCORE, _PLACES[2:])
+    chosen = options["causal"] or options["window"] is not None
+    more = {} if chosen else options_of(conditions, _PLACES[2:])
+    if more:
+        options = {**options, **more}
+        nodes = needed(nodes, [rest])
+        result = rest
+    if result.node is None:
+        return "", [], more
+    first, *others = sorted(_given(nodes, result), key=lambda own: own.index != _SCORE)
     if len(others) > _ROOM:
         raise ArgumentError(
             f"the function of attention's scores takes {len(others)} arrays beside them, "
             f"numbers of batch, heads, queries and keys among them; it may take {_ROOM}."
         )
-    steps = steps_of_nodes(needed, [*first, *others])
+    steps = steps_of_nodes(nodes, [first, *others])
     beside: list[int] = []
     arrays: list[Value] = []
     for own in others:
@@ -152,20 +157,21 @@ def kernel_of(
     name = f"fused {base.name} of scores {hashlib.sha256(parts.encode()).hexdigest()[:12]}"
     if not libraries.is_registered(name):
         libraries.register_of_scores(name, steps, base, options, len(arrays), tuple(beside))
-    return name, arrays
+    return name, arrays, more
 
 
-def _needed(nodes: Sequence[Node], result: Value) -> list[Node]:
-    """The operators that the result needs, in their order."""
-    wanted = {id(result.node)}
-    found: list[Node] = []
-    for node in reversed(nodes):
-        if id(node) in wanted:
-            found.insert(0, node)
-            for own in node.operands:
-                if isinstance(own, Value):
-                    wanted.add(id(own.node))
-    return found
+def _given(nodes: Sequence[Node], result: Value) -> list[Value]:
+    """What operators, or their result, are given from outside, each once."""
+    inside = {id(node) for node in nodes}
+    found: dict[tuple[Any, ...], Value] = {}
+    for own in (*(own for node in nodes for own in node.operands), result):
+        if isinstance(own, Value) and id(own.node) not in inside:
+            found.setdefault(_name(own), own)
+    return list(found.values())
+
+
+def _name(own: Value) -> tuple[Any, ...]:
+    return own.index, id(own.node), own.views
 
 
 def check_within(nodes: Sequence[Node], results: Sequence[Value], line: str) -> None:

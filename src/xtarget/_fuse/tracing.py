@@ -168,10 +168,9 @@ class Tracer:
                 if isinstance(own, Number) and own.index is not None:
                     raise NumberAsked(own.index)
         result = found.stands if isinstance(found, Traced) else found
-        made = attended_scores.kernel_of(scores, inner, result, spec, chosen)
-        if made is None:
-            return self._planned(kernel, spec, operands, options, line)
-        name, arrays = made
+        name, arrays, more = attended_scores.kernel_of(scores, inner, result, spec, chosen)
+        if not name:
+            return self._planned(kernel, spec, operands, {**options, **more}, line)
         return self._planned(name, libraries.find(name).spec, (*operands, *arrays), {}, line)
 
     @staticmethod
