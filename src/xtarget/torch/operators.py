@@ -134,6 +134,7 @@ def _name(kernel: Any) -> str:
 
 def _define(kernel: RegisteredKernel, results: int) -> None:
     spec = kernel.spec
+    libraries.rely_on_updates(spec.name)
     found = list(schemas(spec, results))
     library = _libraries[spec.name] = torch.library.Library(NAMESPACE, "FRAGMENT")
     for overload, schema in found:
