@@ -122,9 +122,7 @@ def _along_axes(
         given.append(front.expand_as(given[0]) if axes is None else front)
     if axes is None:  # all of a sample
         given = [one.reshape(info.batch_size, -1) for one in given]
-        after = 1
-    else:
-        after = [one % rank + 1 for one in axes]
+    after = [1] if axes is None else [one % rank + 1 for one in axes]
     found = operator()(*given, **{**options, "axis": after[0] if whole else after})
     several = options.get("q")
     place = 1 if isinstance(several, list | tuple) and len(several) > 1 else 0  # of quantile
