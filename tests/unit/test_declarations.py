@@ -188,6 +188,15 @@ def test_a_rule_cannot_read_a_number_of_the_caller() -> None:
         compiled("d.two", f32(4), f32(4), 4)
 
 
+def test_a_flag_that_is_no_parameter_is_for_rules_and_compiles_nothing_anew() -> None:
+    spec = {**SPEC, "updates": ("y",), "grid": "most", "flags": {"most": ...}}
+    xtarget.kernel(**spec)(two)
+    with pytest.raises(xtarget.ArgumentError, match=r"d.two needs most=\.\.\.: it has no default"):
+        compiled("d.two", f32(4), f32(4))
+    (one,), (other,) = (compiled("d.two", f32(4), f32(4), most=most) for most in (1, 2))
+    assert one.binary == other.binary
+
+
 STEPS: list[tuple[Any, str]] = [
     (lambda c: [5], "it gave 5, which is not a launch"),
     (

@@ -75,7 +75,8 @@ class Inputs:
         known.update(compute_units=call.compute_units, arch=call.arch)
         unknown = {
             name: f"{name} is a number of the caller's, which may differ in each call. A flag "
-            "(tl.constexpr) is known before"
+            "(tl.constexpr) is known before; one of flags= that is no parameter of the function, "
+            "too, and compiles nothing anew"
             for name in declaration.scalars
         }
         self.context = Context(known, unknown)
