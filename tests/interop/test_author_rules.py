@@ -174,3 +174,28 @@ def test_heuristics_see_a_flag_that_is_an_element_type_as_one(
     x = np.full(5, 1 + 2**-20, np.float32)
     want = x if inner == "float32" else -x.astype(inner).astype(np.float32)
     np.testing.assert_array_equal(xtarget.run("test.through", x, INNER=given), want)
+
+
+@triton.jit
+def rounded(x, out, kind: tl.constexpr, STEP: tl.constexpr):
+    tl.store(out + tl.program_id(0), (tl.load(x + tl.program_id(0)) * STEP).to(kind))
+
+
+def test_rules_compare_dtypes_with_those_of_numpy_and_triton(device: str) -> None:
+    xtarget.kernel(
+        name="test.rounded",
+        inputs={"x": In["floating", "N"]},
+        outputs={"out": lambda c: ((c.N,), "int8" if c.kind == tl.int8 else c.x.dtype)},
+        flags={"kind": tl.int8},
+        constants={"STEP": lambda c: 1 if c.x.dtype == np.float16 else 2},
+        grid="N",
+    )(rounded)
+    x = np.array([1.5, 3.0], np.float32)
+    for given, dtype, right in (
+        (tl.int8, np.float32, np.array([3, 6], np.int8)),
+        (tl.float32, np.float32, 2 * x),
+        (tl.float16, np.float16, x.astype(np.float16)),
+    ):
+        found = xtarget.run("test.rounded", x.astype(dtype), kind=given)
+        assert found.dtype == right.dtype
+        np.testing.assert_array_equal(found, right)

@@ -236,3 +236,49 @@ def test_an_operator_that_writes_refuses_to_lose_a_gradient(differentiated: Any)
     ):
         differentiated(call, torch.ones(3))
     assert call(torch.full((3,), 2.0)).tolist() == [2.0] * 3
+
+
+W = torch.tensor([[True, False, True, True, False, True]])
+
+
+@pytest.mark.sample(2, each=("name",))
+@pytest.mark.parametrize(
+    ("name", "dims", "given", "options"),
+    [
+        ("sum", (0, None), (X, W[0]), {"axis": -1}),
+        ("sum", (None, 1), (X, W), {"axis": (0, 1), "keepdims": True}),
+        ("mean", (2,), (X[None].repeat(2, 1, 1),), {"axis": 0, "keepdims": True}),
+        ("argmax", (2,), (X[None].repeat(2, 1, 1),), {"keepdims": True}),
+        ("quantile", (1,), (X,), {"q": [0.2, 0.7], "axis": 0}),
+        ("aminmax", (0,), (X,), {}),
+        ("logsumexp", (0,), (X[0],), {}),
+        ("softmax", (1,), (X,), {}),
+        ("topk", (0,), (X[None],), {"k": 2, "axis": 0}),
+        ("layer_norm", (1, None), (X.T.contiguous(), X[0]), {}),
+        ("matmul", (None, 0), (X[0], X[:, :, None]), {}),
+        ("matmul", (1, 0), (X.T.contiguous(), X), {}),
+    ],
+)
+def test_vmap_is_one_call_with_a_dimension_more(
+    name: str, dims: Any, given: Any, options: dict[str, Any], recwarn: pytest.WarningsRecorder
+) -> None:
+    """Wherever the batch lies; torch warns of operators that it calls for each sample."""
+    operator = getattr(OPS, name)
+    found = torch.vmap(lambda *args: operator(*args, **options), dims)(*given)
+    size = next(x.shape[dim] for x, dim in zip(given, dims, strict=True) if dim is not None)
+    samples = [
+        operator(
+            *(x if dim is None else x.select(dim, i) for x, dim in zip(given, dims, strict=True)),
+            **options,
+        )
+        for i in range(size)
+    ]
+    several = isinstance(found, tuple)
+    right = tuple(map(torch.stack, zip(*samples, strict=True))) if several else torch.stack(samples)
+    torch.testing.assert_close(found, right)
+    assert not [one for one in recwarn if "performance drop" in str(one.message)]
+
+
+def test_vmap_refuses_an_axis_of_the_batch() -> None:
+    with pytest.raises(xtarget.ArgumentError, match="axis"):
+        torch.vmap(lambda row: OPS.softmax(row, axis=-2))(X)

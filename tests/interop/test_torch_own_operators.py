@@ -238,3 +238,19 @@ def test_launches_of_several_steps_in_place_are_an_operator(place: str) -> None:
     x = torch.zeros(3, device=place)
     assert xt.register(steps)(x, 2.0) is None
     assert x.tolist() == [4] * 3
+
+
+@triton.jit
+def _stores_to_its_input(x, y):
+    tl.store(y, 1.0)
+    tl.store(x, 2.0)
+
+
+def test_an_operator_of_a_kernel_that_writes_more_than_it_says_is_refused(place: str) -> None:
+    """torch.compile has moved other reads of `x` by its schema."""
+    declare = xtarget.kernel(inputs=("x",), outputs={"y": "x"}, grid=lambda c: (1,), name="own_w")
+    operator = xt.register(declare(_stores_to_its_input))
+    x = torch.zeros(1, device=place)
+    with pytest.raises(xtarget.CompileError, match=r"stores to x .*updates=\(\"x\",\)"):
+        operator(x)
+    assert x.tolist() == [0]

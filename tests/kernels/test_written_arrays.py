@@ -3,6 +3,7 @@ and those that arrays are copied to and from."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -359,14 +360,42 @@ def by_descriptor(x, out, n, BLOCK: tl.constexpr):
 )
 def test_a_store_to_what_is_not_declared(function: Any) -> None:
     name = f"written.wrong.{function.__name__}"
-    kernel(inputs=("x",), outputs={"out": "x"}, name=name)(function)
     layout = xtarget.spec.ArrayType("float32", (N,), (1,))
     told = r"stores to x \(line test_written_arrays.py:\d+\).*updates=\(\"x\",\)"
     for _ in range(2):  # compiled, and from the cache
-        with pytest.raises(xtarget.CompileError, match=told):
+        kernel(inputs=("x",), outputs={"out": "x"}, name=name)(function)
+        with pytest.warns(RuntimeWarning, match=told) as caught:
             xtarget.compile(name, layout, target="nvidia:sm_90")
+        assert Path(caught[0].filename) == Path(__file__)
+        xtarget.compile(name, layout, target="nvidia:sm_90")  # warned once
     kernel(inputs=("x",), updates=("x",), outputs={"out": "x"}, name=f"{name}.right")(function)
     xtarget.compile(f"{name}.right", layout, target="nvidia:sm_90")
+
+
+def test_what_is_not_declared_is_updated_as_if_it_were(device: str) -> None:
+    kernel(inputs=("x",), outputs={"out": "x"}, name="written.undeclared")(to_input)
+    x = np.zeros(N, np.float32)
+    with pytest.warns(RuntimeWarning, match="stores to x"):
+        xtarget.run("written.undeclared", x, device=device)
+    assert (x == 1).all()
+    x[:] = 0
+    xtarget.run("written.undeclared", x, device=device)
+    assert (x == 1).all()
+    x.flags.writeable = False
+    with pytest.raises(xtarget.ArgumentError, match="x is read-only"):
+        xtarget.run("written.undeclared", x, device=device)
+
+
+def test_a_read_only_array_is_not_written_by_the_call_that_warns(device: str) -> None:
+    kernel(inputs=("x",), outputs={"out": "x"}, name="written.first")(to_input)
+    x = np.zeros(N, np.float32)
+    x.flags.writeable = False
+    with (
+        pytest.warns(RuntimeWarning, match="stores to x"),
+        pytest.raises(xtarget.ArgumentError, match="x is read-only"),
+    ):
+        xtarget.run("written.first", x, device=device)
+    assert not x.any()
 
 
 @triton.jit

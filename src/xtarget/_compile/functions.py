@@ -20,13 +20,14 @@ from .._values.errors import (
     OutOfMemoryError,
     XTargetError,
 )
-from .._values.types import Artifact, CompileRequest, Constant, Parameter, Target
+from .._values.types import Artifact, CompileRequest, Constant, Target
 from ..targets._host import contents
 from ..targets._triton.toolchain import say_once
 from ..targets.base import Device, Function
 from ..targets.optional import CompilesAtLoad, MakesRoom, Settles
 from . import residency
 from .apart import SECONDS, apart, executor_here, is_apart, is_asked
+from .declared import undeclared_stores, with_declared_stores
 from .keys import TOOLCHAIN, key_parts, settled, why_not_kept
 from .loading import load
 from .residency import functions as _functions
@@ -112,7 +113,7 @@ def artifact(
         offered = _from_bundles(request, target)
         if offered is not None:
             contents.save()
-            return _with_declared_stores(request, offered)
+            return with_declared_stores(request, offered)
     if options:
         merged = {**options, **dict(request.options)}
         request = replace(request, options=tuple(sorted(merged.items())))
@@ -123,14 +124,14 @@ def artifact(
             return _compile(way, request, target, keep_stages=True)[0]
         return _made(way, request, target, device)
 
-    return _with_declared_stores(request, first_that_serves(request, target, make))
+    return with_declared_stores(request, first_that_serves(request, target, make))
 
 
 def _made(way: Way, request: CompileRequest, target: Target, device: Device | None) -> Artifact:
     for _ in range(_TRIES):
         found, now = _cached(way, request, target, device)
         if found is not None:
-            if _undeclared_store(request, found) and environment.compile_mode() != "error":
+            if undeclared_stores(request, found) and environment.compile_mode() != "error":
                 with contextlib.suppress(NoCompilerError):  # what is cached names older lines
                     found = _compile(way, request, target)[0]
             return found
@@ -139,42 +140,6 @@ def _made(way: Way, request: CompileRequest, target: Target, device: Device | No
         f"kernel {request.source.name} ({request.source.path}) changed each time that it was to be "
         "compiled: a value that it reads is set all the time. Set it once, then call again."
     )
-
-
-def _with_declared_stores(request: CompileRequest, made: Artifact) -> Artifact:
-    """The artifact, if its kernel writes to what the request says it may.
-
-    Raises:
-        CompileError: it writes to another array: one that is not copied back where arrays are
-            copied to the device, and that others may read meanwhile.
-    """
-    parameter = _undeclared_store(request, made)
-    if parameter is None:
-        return made
-    name = parameter.name
-    where = f" (line {parameter.stored})" if parameter.stored else ""
-    if request.writes is not None and name not in request.writes:
-        said = (
-            f"stores to {name}{where}, which its spec declares as an input. Declare it: "
-            f'updates=("{name}",), or make it an output.'
-        )
-    else:
-        said = (
-            f"is declared elementwise, and stores to {name}{where} what it has made of several "
-            "elements of a block. Leave elementwise out; in_place=True says that `out` may be an "
-            "input all the same."
-        )
-    raise CompileError(f"kernel {request.source.name} ({request.source.path}) {said}")
-
-
-def _undeclared_store(request: CompileRequest, made: Artifact) -> Parameter | None:
-    """The first parameter that the kernel writes though its spec does not say so."""
-    for parameter in made.parameters:
-        access = set(parameter.access or "") if parameter.hidden is None else set()
-        wrong = request.writes is not None and parameter.name not in request.writes
-        if (wrong and access & set("wa")) or (request.elementwise and "m" in access):
-            return parameter
-    return None
 
 
 def _cached(
@@ -374,7 +339,7 @@ def function(
     memory_key = key or residency.FunctionKey(info.name, request)
     loaded = _functions.get(memory_key)
     if loaded is not None:
-        _with_declared_stores(request, loaded.artifact)
+        with_declared_stores(request, loaded.artifact)
         _functions[memory_key] = _functions.pop(memory_key, loaded)  # the youngest now
         return loaded
     with single_flight(memory_key, request.source.name):
@@ -407,7 +372,7 @@ def _load_now(device: Device, key: residency.FunctionKey) -> Function:
     info, (_, request) = device.info, key
     known = residency.unloaded.take(key)
     if known is not None:
-        return load(device, _with_declared_stores(request, known), request.source.name)
+        return load(device, with_declared_stores(request, known), request.source.name)
     options = info.compile_options
     made = artifact(request, info.target, bundled=True, options=options, device=device)
     return load(device, made, request.source.name)

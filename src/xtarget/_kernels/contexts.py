@@ -23,6 +23,7 @@ from ..spec import ArrayType
 
 __all__ = [
     "Context",
+    "Dtype",
     "Heuristic",
     "Questions",
     "Rule",
@@ -141,7 +142,7 @@ class Questions:
                 raise ArgumentError(
                     f"{self._kernel}: its {part} is like {rule}, which was left out. Give {rule}."
                 )
-            return like.shape, like.dtype
+            return like.shape, str(like.dtype)
         answer = self.ask(part, rule)
         if not isinstance(answer, tuple | list) or len(answer) != 2:
             raise self.wrong(part, answer, "it has to be a pair: (shape, dtype)")
@@ -176,7 +177,7 @@ class Questions:
             ArgumentError: it has none.
         """
         try:
-            return rule(self._context)
+            answer = rule(self._context)
         except XTargetError:
             raise  # says what it has to say
         except Exception as error:  # the rule is a user's
@@ -187,6 +188,7 @@ class Questions:
                 f"{self._kernel}: its {part} cannot be computed: {self._reason(error)}"
                 f"{self._constants}. Correct it in @xtarget.kernel."
             ) from error
+        return str(answer) if type(answer) is Dtype else answer
 
     def _reason(self, error: Exception) -> str:
         name = getattr(error, "name", None)
@@ -236,7 +238,7 @@ def dtype_of(dtype: Any) -> str | None:
     """Our name of a dtype by name or as NumPy, torch or Triton writes it (`numpy.float32`,
     `x.dtype`); None where there is none."""
     if isinstance(dtype, str) and dtype in DTYPES:
-        return dtype
+        return str(dtype)
     import numpy as np
 
     from .._arrays.dtypes import name_of
@@ -247,3 +249,25 @@ def dtype_of(dtype: Any) -> str | None:
         return name_of(np.dtype(dtype))
     except (TypeError, ValueError):  # ArgumentError is a ValueError
         return None if isinstance(dtype, str | type) else dtype_named(dtype)
+
+
+class Dtype(str):
+    """An element type, equal to what torch, NumPy and Triton call it."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return str(self) == (other if isinstance(other, str) else dtype_of(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+    @property
+    def itemsize(self) -> int:
+        return DTYPES[str(self)].itemsize
+
+    @property
+    def is_floating_point(self) -> bool:
+        return DTYPES[str(self)].kind == "f"

@@ -4,6 +4,7 @@ they fit what its author says of them."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from .._values.authoring import REQUIRED, ArrayRule
@@ -12,7 +13,7 @@ from .._values.float8 import first_cast
 from .._values.types import DTYPES, DtypeConstant
 from ..spec import ABSENT, ArrayType, Call
 from .checks import is_constant
-from .contexts import Context, Questions, dtype_of, formula
+from .contexts import Context, Dtype, Questions, dtype_of, formula
 from .declarations import Declaration
 from .dtype_words import GROUPS
 
@@ -28,6 +29,11 @@ def _plain(value: Any) -> Any:
     import numpy as np
 
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _seen(array: ArrayType) -> ArrayType:
+    """An array as rules see it: `c.x.dtype == torch.float16`."""
+    return replace(array, dtype=Dtype(array.dtype))
 
 
 class Inputs:
@@ -58,7 +64,7 @@ class Inputs:
                         f"{declaration.name}: {name} was left out, and the kernel needs it. Give "
                         "an array."
                     )
-                arrays[name] = None if absent else call.array(index)
+                arrays[name] = None if absent else _seen(call.array(index))
         self.arrays = arrays
         for name, kind in declaration.kinds.items():
             self._check_kind(name, kind)
@@ -69,7 +75,8 @@ class Inputs:
         known.update(compute_units=call.compute_units, arch=call.arch)
         unknown = {
             name: f"{name} is a number of the caller's, which may differ in each call. A flag "
-            "(tl.constexpr) is known before"
+            "(tl.constexpr) is known before; one of flags= that is no parameter of the function, "
+            "too, and compiles nothing anew"
             for name in declaration.scalars
         }
         self.context = Context(known, unknown)
@@ -103,7 +110,7 @@ class Inputs:
                     way = ' Let a word say which function is meant (ACTIVATION="relu").'
                 raise ArgumentError(f"{self._d.name}: {name}={given!r:.80} is not {what}.{way}")
             self.dtypes.add(name)
-            return dtype
+            return Dtype(dtype)
         return given
 
     def bind_lengths(self) -> None:

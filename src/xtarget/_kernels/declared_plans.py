@@ -403,7 +403,7 @@ class _Planning:
         elif constexpr or name in self._d.constants or not isinstance(given, int | float):
             # a heuristic may say another element type than the caller
             dtype = name in self._inputs.dtypes and isinstance(given, str) and given in DTYPES
-            constants[name] = DtypeConstant(given) if dtype else constant_of(given)
+            constants[name] = DtypeConstant(str(given)) if dtype else constant_of(given)
             if not is_constant(constants[name]):
                 raise ArgumentError(
                     f"{self._d.name}: the parameter {name!r} of {fn.__name__} gets "

@@ -82,7 +82,10 @@ def declare(
     }
     computed = {*sizes, *constants, *given["flags"]}
     dims = {name: array for name, array in _dimensions(arrays) if name not in computed}
-    flags = {name: constant_of(constexpr_value(v)) for name, v in given["flags"].items()}
+    flags = {
+        name: REQUIRED if value is ... else constant_of(constexpr_value(value))
+        for name, value in given["flags"].items()
+    }
     known = {*arrays, *outputs, *workspaces, *computed, *dims}
     defaults = set(parameters.defaults) if parameters else set()
     solved = solved_lengths(arrays, {*known, *scalars, *order, *defaults})

@@ -88,8 +88,9 @@ def kernel(
             array (`Stride["x", 0]`), in elements.
         constants: `tl.constexpr` parameters: values, or rules. Text is a formula where it calls
             one of those that formulas may call (`"next_power_of_2(N)"`).
-        flags: `tl.constexpr` parameters that the caller gives by keyword, with their defaults: a
-            switch, a dtype, a name. A `tl.constexpr` that is named nowhere is one.
+        flags: `tl.constexpr` parameters that the caller gives by keyword, with their defaults
+            (`...`: none): a switch, a dtype, a name. A `tl.constexpr` that is named nowhere is one.
+            One that is no parameter of the function is for rules.
         workspaces: memory for the launches of a call, as `outputs`.
         configs: `Config` or `triton.Config`, among which `Kernel.tune` finds the fastest.
         key: sizes, flags and arrays that decide which is the fastest.

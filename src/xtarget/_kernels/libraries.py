@@ -77,6 +77,8 @@ _names = Names()
 #: option that has another name.
 _keywords: dict[str, Mapping[str, int | str]] = {}
 _libraries: dict[Path, Library] = {}
+#: Names of kernels of which other libraries know what they write: torch's operators, JAX's calls.
+_relied_on: set[str] = set()
 _ready = False
 #: Called with a kernel's name after it was replaced, one of its names came to mean another one, or
 #: its file was imported.
@@ -281,6 +283,30 @@ def register(
         for added in on_added:
             added(spec.name)
         _tell(spec.name, spec.aliases, known)
+
+
+def rely_on_updates(name: str) -> None:
+    """Another library was told what a kernel writes, and does not ask again."""
+    _relied_on.add(name)
+
+
+def declare_updates(kernel: RegisteredKernel, inputs: Iterable[str]) -> bool:
+    """Let a function of `@xtarget.kernel` update further inputs, as `updates=` does.
+
+    Returns:
+        whether it may: others rely on what it has declared (`rely_on_updates`), and kernels of a
+        library's catalog are as their rows say.
+    """
+    name = kernel.spec.name
+    with _lock:
+        if kernel.function is None or name in _relied_on:
+            return False
+        if _kernels.get(name) is kernel:  # or another thread was first
+            updates = tuple(dict.fromkeys((*kernel.spec.updates, *inputs)))
+            _take(replace(kernel, spec=replace(kernel.spec, updates=updates)))
+    for changed in on_change:
+        changed(name)
+    return True
 
 
 def _tell_replaced(name: str, origin: str, function: Any) -> None:

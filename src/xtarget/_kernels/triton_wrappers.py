@@ -8,7 +8,7 @@ from typing import Any
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DTYPES
 from ..spec import ArrayType
-from .contexts import Context, Heuristic, dtype_of, formula, is_formula
+from .contexts import Context, Dtype, Heuristic, formula, is_formula
 
 __all__ = ["Tensor", "name_of", "over_constants", "unwrapped"]
 
@@ -102,7 +102,7 @@ def _estimate(model: Callable[..., Any], arguments: Mapping[str, Any], config: A
 def _heuristic(name: str, rule: Callable[[Any], Any]) -> Heuristic:
     def ask(context: Any, *given: Any) -> Any:
         answer = rule(_Arguments(context, name, given))
-        return str(answer) if isinstance(answer, _Dtype) else answer
+        return str(answer) if isinstance(answer, Dtype) else answer
 
     return ask
 
@@ -126,7 +126,7 @@ class _Arguments(Mapping[str, Any]):
         if isinstance(value, ArrayType):
             return Tensor(value)
         is_dtype = isinstance(value, str) and value in DTYPES  # a flag that is one, by its name
-        return _Dtype(value) if is_dtype else value
+        return Dtype(value) if is_dtype else value
 
     def __iter__(self) -> Iterator[str]:
         return iter(list(self._context))
@@ -135,35 +135,13 @@ class _Arguments(Mapping[str, Any]):
         return len(list(self._context))
 
 
-class _Dtype(str):
-    """An element type, equal to what torch, NumPy and Triton call it."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return str(self) == (other if isinstance(other, str) else dtype_of(other))
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = str.__hash__
-
-    @property
-    def itemsize(self) -> int:
-        return DTYPES[str(self)].itemsize
-
-    @property
-    def is_floating_point(self) -> bool:
-        return DTYPES[str(self)].kind == "f"
-
-
 class Tensor:
     """A layout with what rules ask of a torch tensor. Its elements and its address are not known
     when a call is planned."""
 
     def __init__(self, layout: ArrayType) -> None:
         self._layout = layout
-        self.shape, self.ndim, self.dtype = layout.shape, layout.ndim, _Dtype(layout.dtype)
+        self.shape, self.ndim, self.dtype = layout.shape, layout.ndim, Dtype(layout.dtype)
         self.itemsize, self.strides = layout.itemsize, layout.strides
 
     def size(self, dim: int | None = None) -> Any:

@@ -13,6 +13,7 @@ from .. import _arrays
 from .._arrays import View
 from .._compile import functions
 from .._compile.apart import is_apart
+from .._compile.declared import UndeclaredStoreError
 from .._compile.functions import compile_together
 from .._devices import registry
 from .._kernels import libraries, plan_values
@@ -31,6 +32,7 @@ from .forms import Form, LoadedLaunch, sized
 from .outs import Outs, check_writable
 from .specializing import Slot
 from .staging import Staging
+from .undeclared import declare_stores
 
 __all__ = ["bind", "on_bound"]
 
@@ -97,7 +99,11 @@ def bind(
     uses: dict[int, set[str]] = {}
     for launch, request, slots in planned.launches:
         if 0 not in launch.grid:
-            loaded, values, scratch = _load(opened, launch, request, slots, planned.types, uses)
+            try:
+                loaded, values, scratch = _load(opened, launch, request, slots, planned.types, uses)
+            except UndeclaredStoreError as error:
+                declare_stores(kernel, launch, error)
+                return bind(kernel_name, args, out, device, options, layouts)
             launches.append(loaded)
             numbers.append((launch.grid, values, scratch))
         source = request.source

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from .._compile import functions
+from .._compile.declared import UndeclaredStoreError
 from .._kernels import libraries
 from .._values.types import Artifact, Target
 from . import planning
 from .arguments import placed
 from .chosen import chosen
+from .specializing import requests
+from .undeclared import declare_stores
 
 __all__ = ["compile"]
 
@@ -41,5 +44,12 @@ def compile(
     kernel = chosen(kernel, options)
     registered = libraries.find(kernel)
     args, options = placed(kernel, args, options)
-    requests = planning.compile_requests(registered, args, options, goal)
-    return tuple(functions.artifact(r, goal, keep_stages=keep_stages) for r in requests)
+    plan, types, aligned = planning.plan_of_layouts(registered, args, options, goal)
+    made = []
+    for launch, request, _ in requests(registered, plan, types, aligned):
+        try:
+            made.append(functions.artifact(request, goal, keep_stages=keep_stages))
+        except UndeclaredStoreError as error:
+            declare_stores(registered, launch, error)
+            return compile(kernel, *args, target=goal, keep_stages=keep_stages, **options)
+    return tuple(made)

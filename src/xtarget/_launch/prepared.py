@@ -115,10 +115,10 @@ class Prepared(_run.launcher or _InPython):  # type: ignore[misc]
         self._device, self._options = device, dict(options)
         self.kernel = kernel = chosen(kernel, self._options)
         self._lock = Lock()
-        spec = libraries.find(kernel).spec
         args, self._options = placed(kernel, args, self._options)
         losses = _losses
         found = lookup.find(kernel, args, out, device, self._options, stream)
+        spec = libraries.find(kernel).spec
         self._names = [name.rstrip("?") for name in spec.inputs[: len(args)]]
         self._written = [name for name in self._names if name in spec.updates]
         self._given_out = out is not None

@@ -118,6 +118,7 @@ def _planned(
     arrays = [value for value in taken if isinstance(value, jax.Array)]
     layouts = [_layout(value) if isinstance(value, jax.Array) else value for value in taken]
     plan, _, _ = plan_of_layouts(kernel, layouts, options, _PLANNED_FOR)
+    libraries.rely_on_updates(spec.name)
     names = [written.rstrip("?") for written in spec.inputs]
     updated = [names.index(one) for one in spec.updates if taken[names.index(one)] is not None]
     kinds = (*plan.outputs, *(layouts[place] for place in updated))

@@ -1,7 +1,7 @@
 """PyTorch operators: each kernel as `torch.ops.xtarget.NAME`, once this module is imported.
 
 An operator has a fake function (shapes without memory, for `torch.compile` and `torch.export`;
-sizes may be symbolic), a gradient where one is known, and `vmap` if it is elementwise.
+sizes may be symbolic), a gradient where one is known, and rules for `vmap`.
 
     import torch, xtarget.torch
 

@@ -17,6 +17,7 @@ from .._launch.objects import get as kernel_of
 from .._launch.run import run
 from .._values.errors import ArgumentError
 from ..spec import KernelSpec
+from .batching import batched
 from .cache_tag import tag_caches
 from .fakes import fake_results, result_count
 from .gradients import add_gradient
@@ -134,6 +135,7 @@ def _name(kernel: Any) -> str:
 
 def _define(kernel: RegisteredKernel, results: int) -> None:
     spec = kernel.spec
+    libraries.rely_on_updates(spec.name)
     found = list(schemas(spec, results))
     library = _libraries[spec.name] = torch.library.Library(NAMESPACE, "FRAGMENT")
     for overload, schema in found:
@@ -146,9 +148,9 @@ def _define(kernel: RegisteredKernel, results: int) -> None:
         torch.library.register_fake(qualified, fake, lib=library)
         operator = functools.cache(functools.partial(_operator, spec.name, overload))
         add_gradient(name, spec, results, operator, implementation, library)
-        if spec.elementwise:
-            batched = functools.partial(_elementwise_batched, operator, spec.category == "user")
-            torch.library.register_vmap(qualified, batched, lib=library)
+        rule = batched(spec, operator)
+        if rule is not None:
+            torch.library.register_vmap(qualified, rule, lib=library)
 
 
 def _declare(library: torch.library.Library, name: str, schema: str) -> None:
@@ -205,36 +207,3 @@ def _fake(kernel: RegisteredKernel, results: int, *args: Any, **options: Any) ->
             f"{results}. Register it with the number of its results."
         )
     return found[0] if results == 1 else (found or None)
-
-
-def _elementwise_batched(
-    operator: Callable[[], Any],
-    spread: bool,
-    info: Any,
-    in_dims: tuple[Any, ...],
-    *args: Any,
-    **options: Any,
-) -> tuple[Any, int]:
-    """An elementwise operator with a batch dimension: that is one dimension more, in front.
-
-    Args:
-        spread: the kernel broadcasts nothing and takes no strides: an array that all samples share
-            gets the dimension too, where it has as many as a sample.
-    """
-    samples = [
-        tuple(n for axis, n in enumerate(arg.shape) if axis != dim)
-        for arg, dim in zip(args, in_dims, strict=True)
-        if isinstance(arg, torch.Tensor)
-    ]
-    most = max(map(len, samples))
-    moved = []
-    for arg, dim in zip(args, in_dims, strict=True):
-        if dim is None:
-            shared = spread and isinstance(arg, torch.Tensor) and arg.ndim == most
-            moved.append(arg.expand(info.batch_size, *arg.shape).contiguous() if shared else arg)
-            continue
-        front = arg.movedim(dim, 0)
-        missing = most - (front.ndim - 1)
-        front = front.reshape(front.shape[0], *[1] * missing, *front.shape[1:])
-        moved.append(front.contiguous() if spread else front)
-    return operator()(*moved, **options), 0
