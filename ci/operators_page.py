@@ -72,8 +72,10 @@ def _by_library() -> Iterator[str]:
         "| names | computes |",
         "| --- | --- |",
     )
+    names: dict[str, list[str]] = {}
     for spec in libraries.of_one_library():
-        yield f"| {' '.join(f'`{alias}`' for alias in spec.aliases)} | {spec.summary} |"
+        names.setdefault(spec.summary, []).extend(f"`{alias}`" for alias in spec.aliases)
+    yield from (f"| {' '.join(those)} | {summary} |" for summary, those in names.items())
     yield ""
 
 

@@ -12,7 +12,7 @@ from xtarget.spec import Call, DtypeRules, KernelSpec, Plan
 
 from .operators.rules import CASTABLE, FLOATS_OF_8_BITS
 from .plans.around_attention import around_attention
-from .plans.elementwise import compute_dtype, elementwise
+from .plans.elementwise import Elementwise, compute_dtype
 from .plans.heads import with_heads
 from .plans.made import Made
 from .plans.picked import Picks, picked
@@ -73,7 +73,7 @@ def section(
         return (result,), loaded
 
     inputs = tuple(_INPUTS[: len(dtypes)])
-    plan = elementwise(lambda _: function, rule, CASTABLE)
+    plan = Elementwise(lambda _: function, rule, CASTABLE)
     if rows:
         plan = rowwise(function, [(result, rows)])
     if results:
@@ -81,7 +81,7 @@ def section(
         whole = (
             rowwise(function, [(one.dtype, one.gives) for one in all_of], written)
             if rows
-            else elementwise(
+            else Elementwise(
                 lambda _: f"each.{written}|{function}",
                 lambda rules, given, options: ([one.dtype for one in all_of], loaded),
                 CASTABLE,
@@ -91,7 +91,7 @@ def section(
     if product is not None:
         plan = with_tail(function, result, *product)
     if base is not None and read:
-        alone = elementwise(lambda _: function, lambda *_: ((read,), loaded), CASTABLE)
+        alone = Elementwise(lambda _: function, lambda *_: ((read,), loaded), CASTABLE)
         plan = read_through(function, read, base[0], base[1], alone)
     elif base is not None and base[0].category == "attention":
         plan = around_attention(function, result, *base, _alone_of(heads, loaded, len(base[2])))
@@ -135,7 +135,7 @@ def _alone_of(
         made = Made(*head)
         given = (loaded[made.place], *loaded[behind : behind + made.count])
         rule = partial(_of_one, result=made.dtype, given=given)
-        found.append((made, elementwise(partial(_text, steps=made.steps), rule, CASTABLE)))
+        found.append((made, Elementwise(partial(_text, steps=made.steps), rule, CASTABLE)))
         behind += made.count
     return found
 
@@ -156,7 +156,7 @@ def _alone(result: Result, dtypes: Sequence[str]) -> Callable[[Call], Plan]:
     if result.folds:
         return rowwise(result.steps, [(result.dtype, result.gives)])
     computed = [dtypes[place] for place in result.places]
-    return elementwise(
+    return Elementwise(
         lambda _: result.steps, lambda rules, given, options: ((result.dtype,), computed), CASTABLE
     )
 

@@ -373,8 +373,9 @@ def arg(
     first = y * chunk
     last = first + tl.minimum(chunk, reduced - first)
     rows = offset(k, kept_shape, kx)
-    FAR: tl.constexpr = 2**31 - 1 if reduced.dtype == tl.int32 else 2**63 - 1
-    far = tl.full([BLOCK_K, BLOCK_R], FAR, reduced.dtype)
+    PLACE: tl.constexpr = reduced.dtype if at is None else at.dtype.element_ty
+    FAR: tl.constexpr = 2**31 - 1 if PLACE.primitive_bitwidth == 32 else 2**63 - 1
+    far = tl.full([BLOCK_K, BLOCK_R], FAR, PLACE)
     best = tl.zeros([BLOCK_K, BLOCK_R], T) + (lowest(T) if LARGEST else highest(T))
     index = far
     for start in range(first, last, BLOCK_R):
@@ -383,7 +384,7 @@ def arg(
         now = element(tl.load(p, mask=mask, other=0), x, T)
         if at is not None:
             p, _ = _elements(at, rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
-            own = tl.load(p, mask=mask, other=0).to(reduced.dtype)
+            own = tl.load(p, mask=mask, other=0)
         else:
             own = (start + tl.arange(0, BLOCK_R).to(reduced.dtype))[None, :]
         take = mask & _ahead(now, own, best, index, LARGEST)

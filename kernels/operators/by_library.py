@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xtarget.spec import ArrayType, Call, DtypeRules, KernelSpec, Plan
+from xtarget.spec import ArgumentError, ArrayType, Call, DtypeRules, KernelSpec, Plan
 
 from ..plans.elementwise import DtypeRule, compute_dtype
 from ..plans.folds import extreme_and_place
@@ -35,6 +35,7 @@ from . import (
     segments,
     slices,
     sorting,
+    torch_types,
 )
 from .row import BY_LIBRARY, elementwise
 from .rules import FLOATING, NUMBERS, QUOTIENT
@@ -118,7 +119,7 @@ _REQUIRED: Sequence[tuple[str, str, str]] = (
     ("repeat", "np.repeat torch.repeat_interleave tf.repeat", "repeats"),
     ("tile", "np.tile torch.tile tf.tile onnx::Tile", "reps"),
     ("roll", "np.roll torch.roll tf.roll", "shift"),
-    ("pad", "np.pad torch.pad tf.pad onnx::Pad", "width"),
+    ("pad", "np.pad tf.pad onnx::Pad", "width"),
     ("split", "onnx::Split", "sections"),
     ("topk", "torch.topk onnx::TopK", "k"),
     ("kthvalue", "torch.kthvalue", "k"),
@@ -129,6 +130,8 @@ _REQUIRED: Sequence[tuple[str, str, str]] = (
     *((row, f"torch.{row}", "kernel") for row in _WINDOWS.split()),
     *((row, f"torch.{row}", "size") for row in _ADAPTIVE.split()),
 )
+#: torch's words for the modes of pad.
+_PAD_MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 #: Where the device functions of rows are, and what their names are if they are not the rows'.
 _FILES = {"abs": "arithmetic", "round": "arithmetic", "sinc": "angles"}
 _FUNCTIONS = {"abs": "abs_", "round": "round_"}
@@ -197,6 +200,45 @@ def _extreme(name: str) -> KernelSpec:
         name, f"torch.{name}", inputs=("x",), apart=(), plan=extreme_and_place(largest),
         reference=reference, options={"axis": None, "keepdims": False},
         summary=f"{name} over all; along an axis, {name} and arg{name}",
+    )  # fmt: skip
+
+
+def _torch_pad() -> KernelSpec:
+    """torch's pad has the pairs of the last axes, the last one's first, and other words for
+    modes.
+    """
+    row = _ROWS["pad"]
+
+    def numpys(pad: Any, ndim: int, mode: Any) -> dict[str, Any]:
+        pairs = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
+        width = [number for pair in [(0, 0)] * (ndim - len(pairs)) + pairs for number in pair]
+        return {"width": tuple(width), "mode": _PAD_MODES[mode]}
+
+    def plan(call: Call) -> Plan:
+        pad, mode, ndim = call.options["pad"], call.options["mode"], call.array(0).ndim
+        if (
+            not isinstance(pad, tuple | list) or len(pad) % 2 or len(pad) > 2 * ndim
+            or min(pad, default=0) < 0
+        ):  # fmt: skip
+            raise ArgumentError(
+                f"{call.kernel}: pad is {pad!r} for an array of {ndim} dimensions; it has to be a "
+                "pair, from 0 on, for each of the last axes, the last one's first: pad=(1, 2)."
+            )
+        if mode not in _PAD_MODES:
+            modes = " or ".join(map(repr, _PAD_MODES))
+            raise ArgumentError(f"{call.kernel}: mode is {mode!r}; it has to be {modes}.")
+        options = {"value": call.options["value"] or 0, **numpys(pad, ndim, mode)}
+        return row.plan(replace(call, options=options))
+
+    def reference(x: Any, pad: Any, mode: str = "constant", value: Any = None) -> Any:
+        assert row.reference is not None
+        return row.reference(x, **numpys(pad, x.ndim, mode), value=value or 0)
+
+    return _named(
+        "pad", "torch.pad torch.constant_pad_nd", plan=plan, reference=reference,
+        options={"pad": None, "mode": "constant", "value": None},
+        summary="pad of the last axes as torch says it: pad=(left, right, top, bottom), mode "
+        "constant, reflect, replicate or circular",
     )  # fmt: skip
 
 
@@ -298,6 +340,7 @@ ROWS: tuple[KernelSpec, ...] = (
     _division("tf.div", "floor_divide"),
     _extreme("max"),
     _extreme("min"),
+    _torch_pad(),
     _rms_norm(),
     _onnx_pow(),
     _without_mask(),
@@ -306,4 +349,5 @@ ROWS: tuple[KernelSpec, ...] = (
     _floats("rint", "round", FLOATING),
     _floats("sinc", "sinc", QUOTIENT),
     _batch_norm(),
+    *torch_types.ROWS,
 )

@@ -8,7 +8,7 @@ from typing import Any
 
 from xtarget.spec import Call, KernelSpec
 
-from ..plans.elementwise import elementwise as _plan
+from ..plans.elementwise import Elementwise as _plan
 from .row import elementwise
 from .rules import CAST, CASTABLE, FLOATS_OF_8_BITS
 

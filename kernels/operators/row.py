@@ -11,7 +11,7 @@ from xtarget.spec import ABSENT, ArgumentError, Bounds, Call, CInterface, Exampl
 from .. import ahead, c_interfaces
 from ..plans.bits import by_bits
 from ..plans.elementwise import DtypeRule
-from ..plans.elementwise import elementwise as _plan
+from ..plans.elementwise import Elementwise as _plan
 from .refused import REFUSED
 from .rules import ALL, FLOATS_OF_8_BITS, PROMOTED
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from xtarget import spec
@@ -11,9 +12,9 @@ from . import tuned, tuning
 from .layouts import Space, broadcast_strides, collapse, is_huge, widened
 
 __all__ = [
+    "Elementwise",
     "Walk",
     "compute_dtype",
-    "elementwise",
     "normal_axes",
     "one_axis",
     "shape_of",
@@ -148,42 +149,44 @@ _KERNELS = {
 }
 
 
-def elementwise(
-    function: Callable[[spec.Call], str],
-    rule: DtypeRule,
-    dtypes: Sequence[str],
-    numbers: Sequence[str] = (),
-) -> Callable[[spec.Call], spec.Plan]:
+@dataclass(frozen=True)
+class Elementwise:
     """The plan of an elementwise operator.
 
-    Args:
+    Attributes:
         function: from the call to its device function, `file:function`, which takes those of the
             arguments that are given.
         rule: the dtypes of results and operands.
         dtypes: those that a scalar may have, too: one without arrays beside it keeps its own.
         numbers: options that are operands of the function too, behind the arguments.
+        seen: from the arguments to the dtypes that the rule is asked with; None: their own.
     """
 
-    def plan(call: spec.Call) -> spec.Plan:
+    function: Callable[[spec.Call], str]
+    rule: DtypeRule
+    dtypes: Sequence[str]
+    numbers: Sequence[str] = ()
+    seen: Callable[[Sequence[spec.ArrayType | spec.ScalarType]], Sequence[str]] | None = None
+
+    def __call__(self, call: spec.Call) -> spec.Plan:
         args = {place: arg for place, arg in enumerate(call.args) if arg is not spec.ABSENT}
-        given = [arg.dtype for arg in args.values()]
+        given: Sequence[str] = [arg.dtype for arg in args.values()]
         for dtype in given:
-            if dtype not in dtypes:
+            if dtype not in self.dtypes:
                 raise spec.ArgumentError(
-                    f"{call.kernel} does not take {dtype}; it takes {', '.join(dtypes)}. Convert "
-                    "the argument first."
+                    f"{call.kernel} does not take {dtype}; it takes {', '.join(self.dtypes)}. "
+                    "Convert the argument first."
                 )
+        given = given if self.seen is None else self.seen([*args.values()])
         try:
-            results, computed = rule(call.rules, given, call.options)
+            results, computed = self.rule(call.rules, given, call.options)
         except spec.ArgumentError as error:
             raise spec.ArgumentError(f"{call.kernel}: {error}") from None
         shape = shape_of(call, *(arg.shape for arg in args.values()))
-        source, outs = function(call), _outputs(call, shape, results)
+        source, outs = self.function(call), _outputs(call, shape, results)
         if not outs[0].size:
             return spec.Plan(outs, ())
-        return spec.Plan(outs, (_launch(call, args, source, outs, computed, numbers),))
-
-    return plan
+        return spec.Plan(outs, (_launch(call, args, source, outs, computed, self.numbers),))
 
 
 def _outputs(

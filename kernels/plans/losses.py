@@ -8,7 +8,7 @@ from typing import Any
 from xtarget import spec
 
 from . import tuning
-from .elementwise import compute_dtype, elementwise, shape_of
+from .elementwise import Elementwise, compute_dtype, shape_of
 from .entropy import reduction_option
 from .folds import Sum
 from .layouts import Space, broadcast_strides, collapse
@@ -37,7 +37,7 @@ def loss(
     """
     numbers = (number,) if number else ()
 
-    each = elementwise(function, _rule, _FLOATS, numbers)
+    each = Elementwise(function, _rule, _FLOATS, numbers)
 
     def plan(call: spec.Call) -> spec.Plan:
         how = reduction_option(call)

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from xtarget import spec
 
-from .elementwise import compute_dtype, elementwise
+from .elementwise import Elementwise, compute_dtype
 from .folds import Reduced, Result, Sum
 from .layouts import broadcasts
 
@@ -66,7 +66,7 @@ def _copied(
             f"x, {x.shape}."
         )
     rule = (dtype,), ("bool", compute_dtype(x.dtype))
-    each = elementwise(lambda _: function, lambda *_: rule, (x.dtype, "bool"), tuple(numbers))
+    each = Elementwise(lambda _: function, lambda *_: rule, (x.dtype, "bool"), tuple(numbers))
     plan = each(replace(call, args=(chosen, x), options=numbers, out=None, outs=()))
     (launch,) = plan.launches
     args = {**launch.args, "a": spec.Input(1), "b": spec.Input(0), "out": spec.Temporary(place)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xtarget
-from xtarget import UnknownKernelError, run
+from xtarget import ArgumentError, UnknownKernelError, run
 from xtarget._kernels import libraries
 
 torch = pytest.importorskip("torch")
@@ -292,3 +292,55 @@ def test_every_row_of_one_library_is_called_by_its_names() -> None:
     for spec in rows:
         assert spec.name not in xtarget.catalog()
         assert {xtarget.get(alias).spec.name for alias in spec.aliases} == {spec.name}
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays"),
+    [
+        ("exp", ["int8"]),
+        ("erf", ["int64"]),
+        ("sum", ["uint8"]),
+        ("add", ["int64", "float16"]),
+        ("where", ["bool", "int32", "float32"]),
+        ("clamp", ["int32", 0.5]),
+        ("div", ["int16", "int16"]),
+        ("mul", ["float16", "0-d float64"]),
+        ("maximum", ["int8", "0-d bfloat16"]),
+        ("cat", ["int32", "float32"]),
+    ],
+)
+def test_torchs_names_have_torchs_result_dtypes(name: str, arrays: list[Any]) -> None:
+    def one(kind: Any) -> Any:
+        if not isinstance(kind, str):
+            return kind
+        whole = torch.arange(3) if " " not in kind else torch.tensor(2)
+        return whole.to(getattr(torch, kind.split()[-1]))
+
+    args = [one(kind) for kind in arrays]
+    right = torch.cat(args) if name == "cat" else getattr(torch, name)(*args)
+    found = run(f"torch.{name}", *args)
+    assert found.dtype == right.dtype
+    assert torch.allclose(found.double(), right.double(), rtol=1e-3, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("pad", "mode", "value"),
+    [((1, 2), "constant", 3.0), ((0, 1, 2, 0), "replicate", None), ((2, 1), "circular", None)],
+)
+def test_torchs_pad_has_torchs_words(pad: Any, mode: str, value: Any) -> None:
+    x = torch.from_numpy(MIXED)[:, :, 0] if mode == "circular" else torch.from_numpy(MIXED)
+    right = torch.nn.functional.pad(x, pad, mode, value)
+    found = run("torch.nn.functional.pad", x, pad=pad, mode=mode, value=value)
+    assert torch.equal(found, right)
+    with pytest.raises(ArgumentError, match="pair"):
+        run("torch.pad", x, pad=3)
+
+
+def test_libraries_words_for_arguments() -> None:
+    x = MIXED[0, 0, :2]
+    assert np.array_equal(run("torch.add", input=x, other=x), x + x)
+    assert np.array_equal(run("np.where", x > 1, x=x, y=-x), np.where(x > 1, x, -x))
+    assert np.allclose(
+        run("torch.addmm", input=x[:, :2], mat1=x, mat2=x.T), x[:, :2] + x @ x.T, 1e-5
+    )
+    assert np.allclose(run("torch.mse_loss", input=x, target=0 * x), (x * x).mean(), 1e-5)

@@ -360,3 +360,11 @@ def test_functions_of_two_small_integers_give_the_float_that_holds_both(
         a, b = np.array([1, 0, 1], one), np.array([1, 1, 0], other)
         found = xtarget.run(f"np.{name}", a, b, device=device)
         np.testing.assert_allclose(found, getattr(np, name)(a, b), 1e-3, strict=True)
+
+
+@pytest.mark.long
+def test_the_place_of_the_largest_of_more_elements_than_32_bits_count(device: str) -> None:
+    column = np.zeros(2**16 + 1, np.int8)
+    column[-2] = 5
+    x = np.broadcast_to(column[:, None], (2**16 + 1, 2**15 + 7))
+    assert int(xtarget.run("argmax", x, device=device)) == (2**16 - 1) * (2**15 + 7)

@@ -33,7 +33,8 @@ def test_every_alias_leads_to_its_row() -> None:
     ("written", "name"),
     [
         ("RealDiv", "div"),
-        ("aten::sub.Tensor", "sub"),
+        ("aten::sub.Tensor", "torch.sub"),
+        ("aten::bitwise_not", "bitwise_not"),
         ("torch.nn.functional.gelu", "gelu"),
         ("np.arctan2", "atan2"),
         ("tf.math.floormod", "remainder"),

@@ -158,7 +158,8 @@ def _check_option(spec: KernelSpec, name: str, value: Any) -> None:
     elif isinstance(default, float):
         fits, wanted = isinstance(scalar, int | float), "a number"
     else:
-        fits, wanted = not isinstance(scalar, int) or scalar.bit_length() < 64, "of 64 bits"
+        fits = not isinstance(scalar, int) or -(2**63) <= scalar < 2**63
+        wanted = "of 64 bits with a sign"
     if not fits:
         raise ArgumentError(f"{spec.name}: {name}={shortened(value)} is not {wanted}.")
 
