@@ -48,6 +48,7 @@ CALLS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(2, each=("name", "entry"))
 @pytest.mark.parametrize(("name", "args", "entry"), CALLS)
 def test_they_wait_before_they_touch_memory(name: str, args: Any, entry: str) -> None:
     made = {one.entry: one for one in xtarget.compile(name, *args, target=HOPPER)}

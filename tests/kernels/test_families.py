@@ -225,6 +225,7 @@ def test_the_first_of_equals(device: str, name: str) -> None:
     assert xtarget.run(name, x, device=device) == 0
 
 
+@pytest.mark.sample(2, each=("name", "options"))
 @pytest.mark.parametrize("options", [{"exclusive": True}, {"reverse": True},
                                      {"exclusive": True, "reverse": True}])  # fmt: skip
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
