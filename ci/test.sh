@@ -157,8 +157,8 @@ fi
 # the tests of all folders also wait: for limits, for locks, for processes that end. One process
 # more than there are CPUs fills that time, where there are 4 GB of memory for each of them
 most=$jobs
-if [ -z "${XTARGET_TEST_JOBS:-}" ] && [ "$jobs" -gt 1 ] && [ -r /proc/meminfo ]; then
-  kilobytes=$(sed -n 's/^MemTotal: *\([0-9]*\) kB$/\1/p' /proc/meminfo)
+if [ -z "${XTARGET_TEST_JOBS:-}" ] && [ "$jobs" -gt 1 ]; then
+  kilobytes=$("$python" ci/memory.py) # of this container
   [ "${kilobytes:-0}" -lt $(((jobs + 1) * 4000000)) ] || most=$((jobs + 1))
 fi
 arguments=() main=()

@@ -124,7 +124,7 @@ def section(
 def _alone_of(
     heads: Sequence[tuple[str, str, int, int]], loaded: Sequence[str], behind: int
 ) -> list[tuple[Made, Callable[[Call], Plan]]]:
-    """What makes arguments of a kernel, each with its plan alone.
+    """The sections that make arguments of a kernel, each with its plan alone.
 
     Args:
         loaded: dtypes that the section's arguments are computed in.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import zlib
 
 import pytest
 
-__all__ = ["emulated_devices", "only_emulated"]
+__all__ = ["emulated_devices", "emulated_elsewhere", "only_emulated"]
 
 _PREFIX = "emu:"
 #: One arch of RDNA and one of CDNA; the others come with the long tests.
@@ -33,6 +34,20 @@ def emulated_devices(config: pytest.Config) -> list[tuple[str, bool]]:
     driver = registry.driver("emu")
     assert isinstance(driver, NamesDevices)
     return [(_PREFIX + word, word not in _SHORT) for word in driver.names()]
+
+
+def emulated_elsewhere(case: str, device: str) -> bool:
+    """Whether the short form runs a case on the other one of its two archs: each runs on one, which
+    it is depends on the case's id and on `XTARGET_TEST_SEED`.
+
+    Args:
+        case: its id, which names the device.
+    """
+    if only_emulated() or device.removeprefix(_PREFIX) not in _SHORT:
+        return False
+    seed = os.environ.get("XTARGET_TEST_SEED", "0")
+    number = zlib.crc32(f"{seed} {case.replace(device, '')}".encode())
+    return _SHORT[number % len(_SHORT)] != device.removeprefix(_PREFIX)
 
 
 def emulator_absent() -> str | None:

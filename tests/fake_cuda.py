@@ -156,7 +156,8 @@ class FakeCuda:
             destination[:] = data
 
     def fills(self, width: int) -> Callable[..., None]:
-        """What repeats a word of so many bytes. Memory of other libraries lies nowhere."""
+        """The function that repeats a word of so many bytes. Memory of other libraries lies
+        nowhere."""
 
         def fill(address: int, word: int, count: int, stream: int) -> None:
             self.calls.append(f"fill by {8 * width}")

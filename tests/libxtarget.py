@@ -73,7 +73,7 @@ _SUPPRESSED = "leak:libOpenCL\nleak:libintelocl\nleak:libtbb\nleak:libcommon_cla
 
 
 def sanitized(folder: Path, *words: object) -> str:
-    """What a program with a sanitizer prints, which has to end well.
+    """The output of a program with a sanitizer, which has to end well.
 
     Args:
         folder: for files of this.

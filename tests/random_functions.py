@@ -25,8 +25,8 @@ def grow(
     count: int,
     step: Callable[[random.Random, list[Any], Any], Any],
 ) -> list[Any]:
-    """What `step` makes `count` times of one of the last three values. An operator that does not
-    take what it would get is passed over, and a step that returns None."""
+    """The values that `step` makes `count` times of one of the last three values. An operator that
+    does not take what it would get is passed over, and a step that returns None."""
     values = list(made)
     for _ in range(count):
         own = draw.choice(values[-3:])

@@ -32,8 +32,8 @@ def _largest(np: Any, parts: Any, numbers: Any) -> tuple[Any, Any]:
 
 
 def _which(np: Any, values: Any, axis: int) -> Any:
-    """Which element along an axis is the largest: of equals the first, of NaN the last, as torch
-    has it. The axis stays."""
+    """The index of the largest element along an axis: of equals the first, of NaN the last, as
+    torch has it. The axis stays."""
     lost = values != values
     last = values.shape[axis] - 1 - np.flip(lost, axis).argmax(axis, keepdims=True)
     return np.where(lost.any(axis, keepdims=True), last, values.argmax(axis, keepdims=True))

@@ -28,7 +28,7 @@ _HALF = ("float16", "bfloat16")
 
 
 class Shape(NamedTuple):
-    """What the kernels take of arrays of heads.
+    """The layout of arrays of heads, as the kernels take it.
 
     Attributes:
         sizes: the parameters B, heads, group, L, S, D and DV.

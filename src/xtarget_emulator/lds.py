@@ -54,6 +54,11 @@ def _base(ins: Instruction) -> int:
     return ACC if ins.fields.get("acc") else 0
 
 
+def _offset(ins: Instruction) -> int:
+    """The two bytes of the offset as one number, as instructions with one address have it."""
+    return ins.fields["offset1"] << 8 | ins.fields["offset0"]
+
+
 def _note_blank(w: Waves, ins: Instruction, blank: Array) -> None:
     if (blank & w.mask).any():
         w.group.blank_loads.setdefault(ins.address, (ins, None))
@@ -105,8 +110,7 @@ def _write(w: Waves, place: Array, register: int, words: int) -> None:
 
 def _load(ins: Instruction, suffix: str, d16: bool, high: bool) -> Step:
     nbytes, dtype = SIZES[suffix]
-    address, register = ins.fields["addr"], ins.fields["vdst"] + _base(ins)
-    offset = ins.fields["offset1"] << 8 | ins.fields["offset0"]
+    address, register, offset = ins.fields["addr"], ins.fields["vdst"] + _base(ins), _offset(ins)
 
     def step(w: Waves) -> None:
         place = lds_places(w, address, offset, nbytes, "reads")
@@ -128,8 +132,7 @@ def _load(ins: Instruction, suffix: str, d16: bool, high: bool) -> Step:
 
 def _store(ins: Instruction, suffix: str, high: bool) -> Step:
     nbytes, _ = SIZES[suffix]
-    address, register = ins.fields["addr"], ins.fields["data0"] + _base(ins)
-    offset = ins.fields["offset1"] << 8 | ins.fields["offset0"]
+    address, register, offset = ins.fields["addr"], ins.fields["data0"] + _base(ins), _offset(ins)
 
     def step(w: Waves) -> None:
         place = lds_places(w, address, offset, nbytes, "writes")
@@ -186,8 +189,7 @@ def _transposed(ins: Instruction, bits: int) -> Step:
 
     A group of 16 lanes holds a tile of 16 columns; lane l ends with column l.
     """
-    address, register = ins.fields["addr"], ins.fields["vdst"] + _base(ins)
-    offset = ins.fields["offset1"] << 8 | ins.fields["offset0"]
+    address, register, offset = ins.fields["addr"], ins.fields["vdst"] + _base(ins), _offset(ins)
     words = 3 if bits == 6 else 2
     count = 32 * words // bits
     dtype = np.uint16 if bits == 16 else np.uint8
@@ -251,7 +253,7 @@ def _pull(w: Waves, register: int, data: int, origin: Array, valid: Array | None
 
 def _bpermute(ins: Instruction) -> Step:
     fields = ins.fields
-    offset = fields["offset1"] << 8 | fields["offset0"]
+    offset = _offset(ins)
 
     def step(w: Waves) -> None:
         if w.undefined:
@@ -265,7 +267,7 @@ def _bpermute(ins: Instruction) -> Step:
 def _permute(ins: Instruction) -> Step:
     """ds_permute: each active lane pushes its value to the lane that it names."""
     fields = ins.fields
-    offset = fields["offset1"] << 8 | fields["offset0"]
+    offset = _offset(ins)
 
     def step(w: Waves) -> None:
         w.demand((fields["addr"],), "as a lane's number")
@@ -285,7 +287,7 @@ def _permute(ins: Instruction) -> Step:
 
 def _swizzle(ins: Instruction) -> Step:
     fields = ins.fields
-    control = fields["offset1"] << 8 | fields["offset0"]
+    control = _offset(ins)
     if control & 0x8000:
         if control & 0x7F00:
             raise unsupported(ins, f"swizzle 0x{control:x}")

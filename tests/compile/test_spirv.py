@@ -59,6 +59,7 @@ def complaint(binary: bytes) -> str:
     return (done.stdout + done.stderr).decode() if done.returncode else ""
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", kernels.CASES)
 def test_module_is_valid_and_says_what_the_artifact_says(name: str) -> None:
     case, artifact = kernels.CASES[name], compiled(name)

@@ -212,6 +212,7 @@ def test_overflow_is_an_assertion_of_debug() -> None:
         run(big, debug=True)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("num_warps", [1, 4])
 def test_a_function_that_combines_values_may_assert(num_warps: int) -> None:
     """It runs in some threads only, which cannot wait for the others."""

@@ -251,7 +251,7 @@ def siblings(x, s, o, B: tl.constexpr):
     tl.store(o + 4 * B + i, tl.sort(-v) - (-v))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("num_warps", [2, 8, 32])
 def test_other_ways_to_a_sign(num_warps: int) -> None:
     rng = np.random.default_rng(3)

@@ -97,44 +97,36 @@ def test_two_installations_of_the_same_files_share_a_remote_store(
     assert process(COMPILE, trees[1], "b") == "0 1"
 
 
-@pytest.mark.parametrize("tool", ["ptxas", "libdevice", "compiler.py", "ragged_tma.py"])
 def test_a_tool_that_is_replaced_where_it_lies_is_another_one(
-    trees: list[Path], process: Process, tmp_path: Path, tool: str
+    trees: list[Path], process: Process, tmp_path: Path
 ) -> None:
     pytest.importorskip("fsspec", reason="fsspec is not installed here")
-    tree, given = trees[0], {}
-    nvidia = tree / "triton" / "backends" / "nvidia"
-    if tool.endswith(".py"):
-        places = {"compiler.py": nvidia, "ragged_tma.py": tree / "triton" / "tools"}
-        changed = places[tool] / tool
+    tree = trees[0] / "triton"
+    nvidia = tree / "backends" / "nvidia"
+    ptxas, libdevice = tmp_path / "my-ptxas", tmp_path / "libdevice.bc"
+    wrapper = f'#!/bin/sh\nexec {nvidia / "bin" / "ptxas"} "$@"\n'
+    ptxas.write_text(wrapper)
+    ptxas.chmod(0o755)
+    shutil.copyfile(nvidia / "lib" / "libdevice.10.bc", libdevice)
+    given = {"TRITON_PTXAS_PATH": str(ptxas), "TRITON_LIBDEVICE_PATH": str(libdevice)}
+
+    def how() -> str:
+        return process(COMPILE, trees[0], "a", **given)
+
+    assert how() == "1 0"
+    for changed in (nvidia / "compiler.py", tree / "tools" / "ragged_tma.py"):
         before = changed.read_text()
-        after = before + "\n# edited\n"
-    elif tool == "libdevice":
-        changed = tmp_path / "libdevice.bc"
-        shutil.copyfile(nvidia / "lib" / "libdevice.10.bc", changed)
-        given["TRITON_LIBDEVICE_PATH"] = str(changed)
-        before, after = "", "another"
-    else:
-        changed = tmp_path / "my-ptxas"
-        before = f'#!/bin/sh\nexec {nvidia / "bin" / "ptxas"} "$@"\n'
-        after = before + "# another\n"
-        changed.write_text(before)
-        changed.chmod(0o755)
-        given["TRITON_PTXAS_PATH"] = str(changed)
-    assert process(COMPILE, tree, "a", **given) == "1 0"
-    assert process(COMPILE, tree, "a", **given) == "0 0"
-    try:
-        if tool == "libdevice":
-            with changed.open("ab") as file:
-                file.write(b"\0")
-        else:
-            replaced(changed, after)
-        assert process(COMPILE, tree, "a", **given) == "1 0"
-    finally:
-        if tool.endswith(".py"):
+        try:
+            replaced(changed, before + "\n# edited\n")
+            assert how() == "1 0", changed.name
+        finally:
             replaced(changed, before)
-    if tool.endswith(".py"):
-        assert process(COMPILE, tree, "a") == "0 0"
+    assert how() == "0 0"
+    replaced(ptxas, wrapper + "# another\n")
+    assert how() == "1 0"
+    with libdevice.open("ab") as file:
+        file.write(b"\0")
+    assert how() == "1 0"
 
 
 EDITED_MEANWHILE = """

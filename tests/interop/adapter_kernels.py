@@ -254,7 +254,7 @@ def token_mask(
     V,
     B: tl.constexpr,
 ):
-    """What a grammar forbids is -inf: a bit for each token, 32 in a word."""
+    """Set tokens that a grammar forbids to -inf: a bit for each token, 32 in a word."""
     i = tl.program_id(1) * B + tl.arange(0, B)
     word = tl.load(bits + tl.program_id(0) * WORDS + i // 32, i < V, 0)
     row = tl.program_id(0) if rows is None else tl.load(rows + tl.program_id(0))
@@ -297,7 +297,7 @@ def propose(
     GRAM: tl.constexpr = 2,
     COUNT: tl.constexpr = 4,
 ):
-    """What followed the last place where a row's last GRAM tokens stood before."""
+    """Give the tokens that followed the last place where a row's last GRAM tokens stood before."""
     row = tl.program_id(0)
     length = tl.load(lengths + row)
     at, matched = length - GRAM - 1, 0

@@ -151,15 +151,15 @@ def test_what_a_grammar_forbids_is_masked(on: str, chosen: bool) -> None:
 
 
 def test_tokens_are_drawn_by_their_shares(on: str) -> None:
-    logits = np.tile(np.log(np.array([0.5, 0.3, 0.15, 0.05], np.float32)), (3000, 1))
+    logits = np.tile(np.log(np.array([0.5, 0.3, 0.15, 0.05], np.float32)), (1000, 1))
     token, logp = xtarget.run("b.sample", logits, None, 11)
     assert token.dtype == np.int64
-    close(np.bincount(token, minlength=4) / 3000, [0.5, 0.3, 0.15, 0.05], atol=0.04)
+    close(np.bincount(token, minlength=4) / 1000, [0.5, 0.3, 0.15, 0.05], atol=0.06)
     close(logp, logits[0][token], rtol=1e-4)
     again, _ = xtarget.run("b.sample", logits, None, 11)
     np.testing.assert_array_equal(again, token)
     assert (xtarget.run("b.sample", logits, None, 12)[0] != token).any()
-    cold, _ = xtarget.run("b.sample", logits, np.zeros(3000, np.float32), 13)
+    cold, _ = xtarget.run("b.sample", logits, np.zeros(1000, np.float32), 13)
     assert not cold.any()
 
 

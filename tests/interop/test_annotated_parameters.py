@@ -1,4 +1,4 @@
-"""What annotations say of strides and numbers, and annotations that say too little."""
+"""Annotations of strides and numbers, and annotations that say too little."""
 # ruff: noqa: F821 - the words in annotations are lengths
 
 import logging

@@ -1,4 +1,4 @@
-"""What authors of Triton's kernels take for granted of a spec: strides of a function without
+"""Rules that authors of Triton's kernels take for granted: strides of a function without
 annotations, heuristics that decide what the caller or a constant gives, functions for names."""
 
 from __future__ import annotations

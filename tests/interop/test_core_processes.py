@@ -72,6 +72,7 @@ assert run._native.statistics()[0] == before
 """
 
 
+@pytest.mark.sample(2, each=("name",))
 @pytest.mark.parametrize(
     ("name", "table"),
     [

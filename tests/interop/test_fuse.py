@@ -68,7 +68,7 @@ def chain_of(seed: int) -> Callable[..., Any]:
     return function
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @seeds(6, 60)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_fused_and_unfused_are_equal_bit_by_bit(device: str, seed: int) -> None:

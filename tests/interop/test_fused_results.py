@@ -113,7 +113,7 @@ def test_dtypes_differ_among_the_results() -> None:
 
 
 def test_no_launch_waits_for_itself() -> None:
-    """What one launch writes is read by another one that writes what the first would need."""
+    """One launch writes what another one reads, which writes what the first would need."""
 
     def function(x: Any, w: Any) -> Any:
         h = x * 2

@@ -178,6 +178,7 @@ def test_a_scan_of_all_elements_between_operators(device: str) -> None:
             close(out, function(x, r, s))
 
 
+@pytest.mark.sample(2, each=("kernel",))
 @pytest.mark.parametrize(
     ("kernel", "options"),
     [

@@ -253,7 +253,7 @@ def program_of(seed: int) -> Callable[..., Any]:
     return function
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(4)
 @seeds(4, 200)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_random_programs(device: str, seed: int) -> None:

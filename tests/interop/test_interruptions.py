@@ -297,6 +297,7 @@ print(xtarget.default_device().name)
 """
 
 
+@pytest.mark.sample(2, each=("words",))
 @pytest.mark.parametrize(
     ("at", "where", "words"),
     [

@@ -152,6 +152,7 @@ def wide() -> Any:
     jax.config.update("jax_enable_x64", False)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "name",
     [

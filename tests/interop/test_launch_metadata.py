@@ -55,7 +55,7 @@ def said_twice(c: Any) -> Any:
 
 @pytest.fixture
 def told() -> Iterator[list[dict[str, Any]]]:
-    """What a hook of Triton's is told."""
+    """The metadata that a hook of Triton's is given."""
     tell_changes()  # as Triton has it done where xtarget is installed
     found: list[dict[str, Any]] = []
     asked.clear()

@@ -28,7 +28,7 @@ def kernel_of(text: str, seed: int, folder: Path) -> Any:
     return load_file(file).kernel
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "seed", [pytest.param(n, marks=() if n in SHORT else pytest.mark.long) for n in range(60)]
 )

@@ -25,6 +25,7 @@ def run(folder: Path, *arguments: str, program: Path = PROGRAMS, **variables: An
         *arguments,
         seconds=900,
         TORCHINDUCTOR_CACHE_DIR=str(folder / "inductor"),
+        TORCHINDUCTOR_COMPILE_THREADS="1",  # more of them are processes that import torch
         **{**NO_COMPILER, **variables},
     )
     assert done.returncode == 0, done.stderr
@@ -71,17 +72,17 @@ def test_a_graph_on_the_disk_is_of_the_kernels_as_they_are(
     tmp_path: Path, triton_on_cpu: Any, changed: list[tuple[int, str]]
 ) -> None:
     """Its key has them: with the operator's name alone, a second process got the first one's
-    length and dtype."""
+    length and dtype. A process looks for its graph twice, as a second one would."""
     seen = []
-    for times, dtype in ((1, "float32"), (1, "float32"), *changed):
+    for times, dtype in ((1, "float32"), *changed):
         text = DOUBLED.format(times=times, dtype=dtype)
         (tmp_path / "doubled_kernel.py").write_text(text)
         seen += run(
             tmp_path, str(tmp_path), program=HERE / "inductor_replaced.py", XTARGET_INDUCTOR="1"
         )
     of_kind = [one for one in seen if one.startswith("autograd_cache_")]
-    missed, saved = "autograd_cache_miss", "autograd_cache_saved"
-    assert of_kind == [missed, saved, "autograd_cache_hit", *([missed, saved] * len(changed))]
+    once = ["autograd_cache_miss", "autograd_cache_saved", "autograd_cache_hit"]
+    assert of_kind == once * (1 + len(changed))
 
 
 def test_a_librarys_files_are_part_of_the_key(tmp_path: Path) -> None:

@@ -167,7 +167,7 @@ def test_a_frozen_weight_s_partner_is_not_kept(name: str, place: str) -> None:
 
 
 def _kept(operator: Any, inputs: list[torch.Tensor]) -> tuple[list[Any], torch.Tensor]:
-    """Which inputs, by number, and whether the result, the graph of a call keeps."""
+    """The inputs, by number, that the graph of a call keeps, and whether it keeps the result."""
     saved: list[torch.Tensor] = []
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:

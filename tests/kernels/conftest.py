@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from emulated import emulated_devices, emulator_absent, only_emulated
+from emulated import emulated_devices, emulated_elsewhere, emulator_absent, only_emulated
 
 import xtarget
 from xtarget._devices import registry
@@ -57,8 +57,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        device = getattr(getattr(item, "callspec", None), "params", {}).get("device", "")
-        if str(device).startswith("emu:") and item.get_closest_marker("large"):
+        device = str(getattr(getattr(item, "callspec", None), "params", {}).get("device", ""))
+        if device.startswith("emu:") and (
+            item.get_closest_marker("large") or emulated_elsewhere(item.nodeid, device)
+        ):
             item.add_marker(pytest.mark.long)
 
 

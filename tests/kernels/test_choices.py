@@ -229,7 +229,7 @@ def test_products_through_descriptors(choose: Any, way: str, layout: str) -> Non
     assert f"matmul_{way.replace(' ', '_')}" in sources(a, b)
 
 
-@pytest.mark.sample(2, each=("way", "layout", "m"))
+@pytest.mark.sample(4, each=("way", "layout", "m"))
 @on_the_cpu
 @pytest.mark.parametrize("way", ["in turn", "described"])
 @pytest.mark.parametrize("layout", ["NN", "NT", "TN", "TT"])

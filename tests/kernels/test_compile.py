@@ -93,6 +93,7 @@ def test_one_of_each_family_compiles(dtype: str) -> None:
                 _check(artifact, target.partition(":")[0])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     "name", [sampled(n, n) for n, spec in sorted(own().items()) if takes(spec, "float64")]
 )

@@ -1,13 +1,14 @@
 """Every row of the table that is not elementwise, against its reference: dtypes, shapes, axes,
 views, options, empty arrays.
 
-The short tier takes one dtype of each row, float32 of every second one, and few layouts: a new
-specialization costs half a second on a CPU. An emulated device takes a quarter of these. The long
-tier takes all.
+The short tier takes one dtype of each row, float32 of every second one, and few layouts, on a CPU
+half of them along the last axis only: a new specialization costs half a second there. An emulated
+device takes a quarter of these. The long tier takes all.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,6 +54,10 @@ def _sampled(name: str, dtype: str = "float32") -> list[Any]:
     return [] if own else [pytest.mark.large]
 
 
+def _short_on_a_cpu(device: str) -> bool:
+    return device.startswith("cpu") and not os.environ.get("XTARGET_TEST_LONG")
+
+
 def _cases() -> Iterator[Any]:
     for name, spec in rows().items():
         # floats of 8 bits: test_few_bits_moved.py
@@ -88,6 +93,8 @@ def turned(x: Any) -> Any:
 def test_a_row_gives_what_its_reference_gives(device: str, name: str, dtype: str) -> None:
     spec = rows()[name]
     check(name, *arguments(spec, dtype, (8, 130)), device=device)
+    if _short_on_a_cpu(device) and sum(map(ord, name)) % 4 < 2:
+        return  # test_shapes_and_views has each axis of each row
     if "axis" in spec.options and name != "glu_backward":  # grad is half of x along one axis
         check(name, *map(turned, arguments(spec, dtype, (8, 130))), axis=0, device=device)
 
@@ -225,6 +232,7 @@ def test_the_first_of_equals(device: str, name: str) -> None:
     assert xtarget.run(name, x, device=device) == 0
 
 
+@pytest.mark.sample(2, each=("name", "options"))
 @pytest.mark.parametrize("options", [{"exclusive": True}, {"reverse": True},
                                      {"exclusive": True, "reverse": True}])  # fmt: skip
 @pytest.mark.parametrize("name", ["cumsum", "cumprod"])
@@ -288,7 +296,7 @@ _SHAPES = ((9, 70), (3, 11, 5), (70,))
 CROSS = [
     pytest.param(options, shapes, marks=marks)
     for options, shapes, marks in (
-        ({"reduction": "none"}, _SHAPES[::2], ()),
+        ({"reduction": "none"}, _SHAPES[2:], ()),
         ({"reduction": "none"}, _SHAPES, pytest.mark.long),
         ({"reduction": "sum"}, _SHAPES, pytest.mark.long),
         ({"label_smoothing": 0.2}, _SHAPES, pytest.mark.long),

@@ -79,7 +79,7 @@ def _each(result: Any) -> tuple[Any, ...]:
 
 
 def test_what_only_moves_takes_them() -> None:
-    """What has them is listed here, `cast` apart."""
+    """All that have them are listed here, `cast` apart."""
     takes = {
         name
         for name, spec in xtarget.catalog().items()

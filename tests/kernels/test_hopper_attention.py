@@ -77,7 +77,7 @@ def test_these_calls_have_a_kernel_of_their_own(operator: str, args: Any, option
 
 
 def test_bundles_hold_the_kernels_of_every_target() -> None:
-    """Which have few forms: a call that misses its own plan there finds these."""
+    """They have few forms: a call that misses its own plan there finds these."""
     operator, args, options = TAKEN[0]
     kernel = implementations.serving(libraries.find(operator), SM_90.vendor, SM_90.arch)
     requests = planning.compile_requests(kernel, args, options, SM_90, general=True)

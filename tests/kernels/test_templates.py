@@ -72,7 +72,7 @@ def test_rows_are_right_without_any_compiler(device: str, tmp_path: Path) -> Non
 
 
 def test_functions_are_right_that_a_language_lacks(device: str, tmp_path: Path) -> None:
-    """What PTX is given for functions that SPIR-V has."""
+    """PTX gets its own code for functions that SPIR-V has."""
     if device.partition(":")[0] != "cpu":
         pytest.skip("once is enough, and on NVIDIA all rows have them")
     rows = " ".join(
@@ -101,6 +101,7 @@ def requests(target: Target, route: TemplateRoute) -> list[Any]:
     return found
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
 def test_ptxas_takes_each_text(arch: str, tmp_path: Path) -> None:
     triton = pytest.importorskip("triton", reason="ptxas comes with Triton's wheel")

@@ -47,6 +47,7 @@ def test_a_kernel_that_leaves_its_memory_ends_the_process(scene: Any) -> None:
     assert "reads 4 bytes at 0x2000000000" in done.stderr
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("hip", ["6", "7"])
 def test_large_copies_and_too_much_memory(scene: Any, hip: str) -> None:
     scene(["scenes_rig.large_copies", "scenes_rig.too_much_memory"], "gfx1100", hip=hip)

@@ -1,4 +1,4 @@
-"""Whom the cache believes: folders, layers, modes, signatures."""
+"""The cache's trust: folders, layers, modes, signatures."""
 
 from __future__ import annotations
 

@@ -310,7 +310,7 @@ def test_setup_says_what_to_install_where_venv_is_missing(tmp_path: Path) -> Non
 
 
 def test_ci_leaves_nothing_running_when_a_step_fails(tmp_path: Path) -> None:
-    """What is still held open by a process of a step would have CI wait for it."""
+    """CI would wait for a file that a process of a step still holds open."""
     (tmp_path / ".ci").mkdir()
     (tmp_path / "ci").mkdir()
     (tmp_path / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text())

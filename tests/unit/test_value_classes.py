@@ -102,7 +102,7 @@ ARGUMENTS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 
 
 def _outcome(function: Callable[[], Any]) -> Any:
-    """What a function gives or raises, without where a class was made."""
+    """The result or the error of a function, without where a class was made."""
     try:
         return function()
     except Exception as error:

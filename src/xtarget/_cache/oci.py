@@ -192,7 +192,7 @@ def _index(folder: Path) -> Any:
 
 
 def _others(folder: Path, tag: str) -> list[Any]:
-    """What a layout lists beside the image of a tag.
+    """The entries that a layout lists beside the image of a tag.
 
     Raises:
         XTargetError: its index is damaged.

@@ -39,7 +39,7 @@ class Scores:
         self.shape, self.dtype = shape, dtype
 
     def values_for(self, function: Callable[..., Any]) -> list[Value]:
-        """What the function is called with: scores, and the numbers of batch, head, query, key.
+        """The arguments of the function: scores, and the numbers of batch, head, query, key.
 
         Raises:
             ArgumentError: it does not take these.

@@ -288,7 +288,7 @@ class Fused:
                 self._warm[key] = program
 
     def _key(self, values: Sequence[Any]) -> Hashable:
-        """What decides how the function is traced."""
+        """The key by which traces of the function are kept."""
         asked = self._by_shape, self._by_rows
         return (asked, self._static, *map(self._part, range(len(values)), values))
 

@@ -323,7 +323,7 @@ def _base_of(section: Section) -> tuple[KernelSpec, Mapping[str, Any], tuple[int
 def _results_of(
     section: Section, text: str, written: Sequence[int], forms: Sequence[str]
 ) -> tuple[tuple[tuple[Any, ...], ...], str]:
-    """What `fused.section` is told of several results, and the steps that give them, as in a
+    """The description of several results for `fused.section`, and the steps that give them, as in a
     kernel's text; nothing of one."""
     if not written:
         return (), ""

@@ -135,8 +135,8 @@ def product_of(node: Node) -> Product | None:
 
 @value_class(frozen=True, slots=True)
 class Head:
-    """What makes a factor of a product, what a scan reads, or an array of attention, in the same
-    launch.
+    """The steps that make a factor of a product, a scan's input, or an array of attention, in the
+    same launch.
 
     Attributes:
         node: the product, the scan, or attention.
@@ -150,7 +150,7 @@ class Head:
 
 
 def heads_of(nodes: Sequence[Node]) -> tuple[Head, ...]:
-    """What makes factors of a section's product, what its scan reads where something follows it,
+    """The heads of factors of a section's product, of its scan's input where something follows it,
     or arrays of its attention, in the order of their places; none: these are arrays as they are."""
     node = product_among(nodes)
     product = None if node is None else product_of(node)

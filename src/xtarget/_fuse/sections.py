@@ -69,7 +69,7 @@ class Section:
 
     @property
     def results(self) -> list[tuple[Node, int]]:
-        """What is written: nodes and the indices of their results."""
+        """The results that are written: nodes and the indices of their results."""
         own = [(self.root, index) for index in range(len(self.root.plan.outputs))]
         return [*own, *((node, 0) for node, _ in self.also)]
 
@@ -93,7 +93,7 @@ class Section:
     def _given(
         self, nodes: Sequence[Node], but: Collection[tuple[Node, int]] = ()
     ) -> list[tuple[Value | Number, str]]:
-        """What some of the nodes are given from outside, each once, with the dtypes.
+        """The inputs of some of the nodes from outside, each once, with the dtypes.
 
         Args:
             but: operands that do not count, by node and place.
@@ -114,8 +114,8 @@ class Section:
         return list(found.values())
 
     def of_head(self, head: Head) -> list[tuple[Value | Number, str]]:
-        """What a factor of the section's product, or what else its kernel reads, is made of, an
-        array of its shape first."""
+        """The values that a factor of the section's product, or other input of its kernel, is made
+        of, an array of its shape first."""
         given, own = self._given(head.nodes), first_of(head)
         if own is None:
             return given
@@ -252,7 +252,7 @@ def text_of_section(section: Section) -> tuple[str, tuple[int, ...]]:
 
 
 def text_of_head(section: Section, head: Head) -> str:
-    """What makes a factor of the section's product, or what else its kernel reads, as a device
+    """The text of a factor of the section's product, or of other input of its kernel, as a device
     function of `Section.of_head`."""
     letters = {
         _name(own, dtype): letter

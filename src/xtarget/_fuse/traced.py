@@ -1,4 +1,4 @@
-"""What stands for arrays and numbers while a function is traced: it notes what is done to it, and
+"""The stand-in for arrays and numbers while a function is traced: it notes what is done to it, and
 has no values."""
 
 from __future__ import annotations

@@ -32,7 +32,8 @@ def index_check(spec: KernelSpec, options: Mapping[str, Any]) -> IndexCheck | No
 
 
 def setting_holds(spec: KernelSpec, options: Mapping[str, Any]) -> Callable[[], bool] | None:
-    """What tells whether `XTARGET_CHECK` is as it is now; None: a call does not depend on it."""
+    """A function that tells whether `XTARGET_CHECK` is as it is now; None: a call does not depend
+    on it."""
     if spec.bounds is None or {**spec.options, **options}.get("check"):
         return None
     core = _core.native()

@@ -122,7 +122,7 @@ def lift(tracer: Tracer, name: str, type_: ArrayType, contiguous: bool) -> Array
 
 @value_class(frozen=True, slots=True)
 class Unloaded:
-    """What a class launches, without its functions."""
+    """The launches of a class, without its functions."""
 
     device: Device
     form: Form
@@ -147,7 +147,7 @@ class Unloaded:
 
 
 class Late:
-    """What launches the calls of a class, prepared when it is needed: the core does without."""
+    """The launcher of the calls of a class, prepared when it is needed: the core does without."""
 
     def __init__(self, unloaded: Unloaded, launches: tuple[LoadedLaunch, ...]) -> None:
         self._unloaded, self._launches = unloaded, launches

@@ -1,5 +1,5 @@
-"""What memory is filled with before the launches of a call: outputs that begin as something, and
-temporaries."""
+"""The values that memory is filled with before the launches of a call: outputs that begin as
+something, and temporaries."""
 
 from __future__ import annotations
 

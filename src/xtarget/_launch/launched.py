@@ -13,7 +13,7 @@ __all__ = ["Launched"]
 
 @value_class(frozen=True, slots=True, eq=False)
 class Launched:
-    """What is launched, and with what.
+    """A launch and its arguments.
 
     Attributes:
         values: of the call: its arrays and numbers, the results, and the layouts of memory that

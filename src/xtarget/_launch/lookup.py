@@ -84,7 +84,7 @@ def adopted(kernel: str, name: str, value: Any, *, written: bool) -> Any:
 
 
 def adopted_out(kernel: str, out: Any) -> Any:
-    """What stands for the caller's array for the result, or for those for several results.
+    """The stand-in for the caller's array for the result, or for those for several results.
 
     Raises:
         ArgumentError: as `adopted`; or these are not the kernel's outputs.

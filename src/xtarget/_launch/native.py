@@ -129,7 +129,7 @@ def _offer(
     stream: Any = None,
     **options: Any,
 ) -> Any:
-    """What `describe` tells the core of a call; `unknown`: it has no key."""
+    """Tell the core of a call what `describe` gives; `unknown`: it has no key."""
     own = _own(kernel, args, options)
     if own is None:
         return unknown

@@ -160,7 +160,7 @@ def _link(
 def _fillings(
     patterns: Sequence[bytes | None], sizes: Sequence[int], place: int, size_at: int
 ) -> Iterator[tuple[int, int, int, int, int]]:
-    """What is filled: its place in the call's values and the pieces, in one row, its bytes, where
+    """The fillings of a call: the place in its values and the pieces, in one row, its bytes, where
     these are among a class's sizes, the word, and how wide that is; 0: no entry takes it.
 
     Args:

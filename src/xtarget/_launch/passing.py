@@ -51,7 +51,8 @@ def _started(loaded: LoadedLaunch, fixed: Sequence[Value | None]) -> GridLaunch:
 
 
 def _limits(call: BoundCall, form: Form, spans: Sequence[tuple[Any, Any]]) -> tuple[Any, ...]:
-    """What is written in place, and what it must not overlap: `Limits` of each pair."""
+    """The arrays written in place, each with one that it must not overlap: `Limits` of each
+    pair."""
     updates = [index for index, _ in call.updated]
     return tuple(limits_of(updates, dict(zip(form.spans, spans, strict=True))))
 

@@ -88,7 +88,7 @@ def _arguments(told: Launched) -> dict[str, Any]:
 
 
 def _metadata(request: CompileRequest, told: Launched) -> SimpleNamespace:
-    """What programs ask of Triton's own metadata of a compiled kernel."""
+    """The part of Triton's own metadata of a compiled kernel that programs ask for."""
     assert told.launch.function is not None
     artifact = told.launch.function.artifact
     known = {

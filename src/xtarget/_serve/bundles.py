@@ -1,4 +1,4 @@
-"""What a compile server answers to programs without Python: a bundle of one call.
+"""The answer of a compile server to programs without Python: a bundle of one call.
 
 `POST /v1/bundle` has the call as JSON (`src/libxtarget/ask.c` writes it). The answer is lines:
 `working` while it is made, then `error` and a sentence, or `bundle`, its size, its sha256, and the

@@ -1,4 +1,4 @@
-"""What a compile server knows its clients by, and what it shows them: tokens, and TLS."""
+"""The credentials of a compile server and of its clients: tokens, and TLS."""
 
 from __future__ import annotations
 

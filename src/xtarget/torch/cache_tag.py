@@ -63,8 +63,8 @@ def _put(config: Any, mark: str) -> None:
 
 
 def _text(kernel: RegisteredKernel) -> str:
-    """What decides about a kernel's shapes and gradients: a library's files, or the declaration of
-    `@xtarget.kernel` with all that its rules read."""
+    """The text that decides a kernel's shapes and gradients: a library's files, or the declaration
+    of `@xtarget.kernel` with all that its rules read."""
     origin = Path(kernel.origin)
     if origin.is_dir():
         return f"library {_folder(origin)}"

@@ -329,7 +329,7 @@ FORMULAS: dict[str, _Formula] = {
 
 
 def reads(name: str, wanted: Sequence[bool]) -> tuple[frozenset[int] | None, bool]:
-    """What the gradients of a kernel read.
+    """The arrays that the gradients of a kernel read.
 
     Args:
         wanted: the inputs whose gradients are asked for.

@@ -29,7 +29,7 @@ _SAVED = object()
 
 
 def _unread(given: Any, is_read: bool) -> Any:
-    """What is kept of an argument without torch: a number, or the layout of a tensor."""
+    """The part of an argument that is kept without torch: a number, or the layout of a tensor."""
     if not isinstance(given, Tensor):
         return given
     return _SAVED if is_read else Layout(given.shape, given.dtype)

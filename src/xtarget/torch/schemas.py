@@ -130,7 +130,7 @@ def _is_list(spec: KernelSpec, name: str) -> bool:
 
 
 def options_in_c(spec: KernelSpec) -> tuple[dict[torch.dtype, str], frozenset[str]]:
-    """What `arguments` goes by, for the core's `Operator`."""
+    """The table that `arguments` goes by, for the core's `Operator`."""
     return _DTYPES, frozenset(name for name in spec.options if _is_list(spec, name))
 
 

@@ -1,4 +1,4 @@
-"""Which of the two ptxas in Triton's wheel makes a cubin.
+"""The choice between the two ptxas in Triton's wheel, of which one makes a cubin.
 
 The ptxas 12.8 of Triton 3.6 gets some kernels for sm_90 wrong. Where two descriptors of `wgmma`
 begin at one address of shared memory and name different layouts, as those of keys and of narrower

@@ -66,7 +66,7 @@ class CudaFunction(FunctionBase):
 
     @cached_property
     def _kernel(self) -> Any:
-        """What cuda.core launches. It does not hold the library: `code` does."""
+        """The kernel that cuda.core launches. It does not hold the library: `code` does."""
         return core.Kernel.from_handle(int(self._handle))
 
     def _check_limits(self) -> None:
