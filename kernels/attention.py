@@ -223,18 +223,18 @@ def power_of(x, FAST: tl.constexpr):
 
 @triton.jit
 def rows_product(a, b, MATRIX: tl.constexpr, T: tl.constexpr):
-    """a @ b.T, of rows of both."""
-    if MATRIX:
-        return tl.dot(a, tl.trans(b), input_precision="ieee", out_dtype=T)
+    """a @ b.T, of rows of both. MATRIX: how `tl.dot` takes float32 numbers; empty: without it."""
+    if MATRIX != "":
+        return tl.dot(a, tl.trans(b), input_precision=MATRIX, out_dtype=T)
     else:
         return tl.sum(a[:, None, :] * b[None, :, :], 2).to(T)
 
 
 @triton.jit
 def weighted(sums, power, value, MATRIX: tl.constexpr, DOT: tl.constexpr):
-    """sums + power @ value"""
-    if MATRIX:
-        return tl.dot(power.to(DOT), value, sums, input_precision="ieee", out_dtype=sums.dtype)
+    """sums + power @ value, MATRIX as in `rows_product`"""
+    if MATRIX != "":
+        return tl.dot(power.to(DOT), value, sums, input_precision=MATRIX, out_dtype=sums.dtype)
     else:
         return sums + tl.sum(power[:, :, None] * value[None, :, :].to(sums.dtype), 1)
 

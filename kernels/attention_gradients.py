@@ -22,10 +22,10 @@ def _tile(p, row, mask, column, c_mask, step, across, DOT: tl.constexpr):
 
 @triton.jit
 def _sum_of(total, weight, rows, MATRIX: tl.constexpr):
-    """total + weight @ rows."""
-    if MATRIX:
+    """total + weight @ rows, MATRIX as in `attention:rows_product`."""
+    if MATRIX != "":
         return tl.dot(
-            weight.to(rows.dtype), rows, total, input_precision="ieee", out_dtype=total.dtype
+            weight.to(rows.dtype), rows, total, input_precision=MATRIX, out_dtype=total.dtype
         )
     else:
         return total + tl.sum(weight[:, :, None] * rows[None, :, :], 1).to(total.dtype)

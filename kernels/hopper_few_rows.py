@@ -101,7 +101,7 @@ def _ordered(x, SLICES: gl.constexpr, ROWS: gl.constexpr, LAYOUT: gl.constexpr):
 
 
 @gluon.jit
-def _followed(several, one):
+def followed(several, one):
     """Several without the first, and one more."""
     return several[1:] + (one,)  # noqa: RUF005
 
@@ -122,7 +122,7 @@ def _of_columns(p, tile, at, left_n, left_k, n, first, group, step_n, step_group
 
 
 @gluon.jit
-def _one_by_one(
+def one_by_one(
     x, q, scales, zeros, n, m, inside, first, last, group, am, bn, sn, sg, zn, zg,
     ZERO: gl.constexpr,
 ):  # fmt: skip
@@ -233,17 +233,17 @@ def matmul(
                 words, factor = ring[0], factors[0].to(gl.float32)
                 after = tile + AHEAD
                 fetched = _fetched(pw, after, piece, slice, n, word, left_n, left_k, bn, EACH)
-                ring = _followed(ring, fetched)
+                ring = followed(ring, fetched)
                 at = own + piece * 128
                 fetched_s = _of_columns(ps, after, at, left_n, left_k, column, first, group, sn, sg)
-                factors = _followed(factors, fetched_s)
+                factors = followed(factors, fetched_s)
                 weights = _weights(words, DOT, SLICES, A)
                 if zeros is not None:
                     off = less[0].to(gl.float32) + MORE
                     fetched_z = _of_columns(
                         pz, after, at, left_n, left_k, column, first, group, zn, zg
                     )
-                    less = _followed(less, fetched_z)
+                    less = followed(less, fetched_z)
                     product = mma_v2(weights, rows[piece], zero)
                     product -= off[:, :, None] * sums[piece]
                 else:
@@ -259,7 +259,7 @@ def matmul(
         wild = inside & ~(gl.abs(result) < float("inf"))
         wild = gl.reshape(wild.to(gl.int32), [TILES * 16 * BLOCK_M])
         if gl.max(wild, 0) > 0:
-            result = _one_by_one(
+            result = one_by_one(
                 x, q, scales, zeros, begin + place, m, inside, first,
                 gl.minimum(K, first + SLICES * EACH), group, am, bn, sn, sg, zn, zg, ZERO,
             )  # fmt: skip

@@ -125,7 +125,7 @@ class Backward:
         shared: dict[str, Any] = {
             **none,
             **flags,
-            "MATRIX": matrix,
+            "MATRIX": tuning.precision(call, computed) if matrix else "",
             "DOT": spec.dtype_constant(self.dtype if half else computed),
             "T": spec.dtype_constant(computed),
             "BLOCK_D": block_d,

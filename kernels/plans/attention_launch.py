@@ -192,10 +192,11 @@ class Attention:
         total = 1
         for n in batch:
             total *= n
+        precision = tuning.precision(call, operand)
         stages = 2 if fast else 1
         tile = attention_tiles.Tile(1, 16 if most <= 32 else 8, 1, stages)
         if matrix:
-            usual = attention_tiles.tile(call.vendor, length, most, operand, stages)
+            usual = attention_tiles.tile(call.vendor, length, most, operand, stages, precision)
             sizes = {"queries": length, "keys": keys, "heads": total, "size": most}
             tile = tuned.attention(call, usual, sizes, operand, ranged=any(flags.values()))
             if fusion is not None and "score" in fusion.steps:
@@ -272,7 +273,7 @@ class Attention:
                 **none,
                 **flags,
                 **dict.fromkeys(ones, 1),
-                "MATRIX": matrix,
+                "MATRIX": precision if matrix else "",
                 "FAST": fast,
                 "DOT": spec.dtype_constant(operand),
                 "T": spec.dtype_constant(computed),

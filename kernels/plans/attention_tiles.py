@@ -70,6 +70,15 @@ _SHARED: Final = 48 * 1024
 _TILES_BY_THREADS: Final = (
     (128, 64, 8), (64, 32, 8), (32, 32, 8), (16, 32, 4), (16, 16, 4),
 )  # fmt: skip
+#: The same of float32 on sm_90, with stages, by the largest size of a head, and the queries that
+#: it is for: three products of half of the digits each. By what an H100 took for 2x8x1024 and
+#: 4x16x2048, and for one query of 16x32 heads.
+_TILES_OF_DIGITS: Final = {
+    32: ((64, 64, 4, 1), (32, 64, 4, 1), (16, 32, 4, 2)),
+    64: ((128, 64, 8, 1), (64, 64, 4, 1), (32, 64, 4, 1), (16, 32, 4, 2)),
+    128: ((128, 32, 8, 1), (32, 32, 4, 1), (16, 64, 4, 2)),
+    256: ((16, 32, 4, 1),),
+}  # fmt: skip
 #: Sums of a tile without half types: more of them leave the registers.
 _SUMS: Final = 4096
 
@@ -80,7 +89,9 @@ def with_scores(vendor: str, tile: Tile) -> Tile:
     return tile._replace(keys=max(tile.keys // 2, 16)) if vendor == "amd" else tile
 
 
-def tile(vendor: str, length: int, size: int, operand: str, stages: int) -> Tile:
+def tile(
+    vendor: str, length: int, size: int, operand: str, stages: int, precision: str = "ieee"
+) -> Tile:
     """The tile of matrix units. Without them it has one query: larger bodies take a CPU's JIT
     seconds.
 
@@ -88,12 +99,17 @@ def tile(vendor: str, length: int, size: int, operand: str, stages: int) -> Tile
         length: queries.
         size: of a head, as a tile has it.
         operand: dtype of what is multiplied.
+        precision: how (`tuning.precision`).
     """
     itemsize = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}[operand]
+    least = 2 * max(next_power_of_2(length), 16)
+    if precision != "ieee":
+        fitting = next(tiles for most, tiles in _TILES_OF_DIGITS.items() if size <= most)
+        return Tile(*next(one for one in fitting if one[0] < least))
     tiles = _TILES_BY_THREADS if (vendor, operand) == ("nvidia", "float32") else _TILES
     for rows, keys, warps in tiles if vendor in tuning.MATRIX_UNITS else ():
         if (
-            rows < 2 * max(next_power_of_2(length), 16)
+            rows < least
             and (rows + 4 * keys) * size * itemsize <= 2 * _SHARED
             and (itemsize == 2 or rows * size <= _SUMS)
         ):

@@ -7,12 +7,18 @@ from typing import Final, NamedTuple
 from xtarget import spec
 
 from . import choices, tuning
+from .matrices import aligned
 
 __all__ = ["Weights", "hopper"]
 
 _TABLE: Final = "few rows of four bits"
 #: Numbers along K that one product takes, and columns of a tile.
 _EACH, _COLUMNS = 128, 16
+_MORE: Final = "some rows of four bits"
+#: Elements of 16 bytes.
+_WORD: Final = 8
+#: Columns of a block, and the fewest steps of a part of K.
+_WIDE, _LEAST = 128, 4
 
 
 class Weights(NamedTuple):
@@ -46,11 +52,58 @@ class _Way(NamedTuple):
     ahead: int
 
 
+class _Units(NamedTuple):
+    """Rows of x, 128 numbers along K of a step, steps of x in shared memory, steps of weights under
+    way.
+    """
+
+    m: int
+    pieces: int
+    stages: int
+    ahead: int
+
+
+def _by_units(
+    call: spec.Call, given: Weights, m: int, k: int, n: int
+) -> tuple[spec.Launch, int] | None:
+    """`hopper` for more rows: weights are the first operand of the matrix units."""
+    if given.rows[1] % _WORD or not aligned(call, spec.Input(0)):
+        return None
+    for row in choices.rows(call.vendor, call.arch, _MORE):
+        if row.holds(m=m, k=k):
+            way = _Units(*row.config)
+            break
+    else:
+        return None
+    blocks, steps = spec.cdiv(n, _WIDE), spec.cdiv(k, way.pieces * _EACH)
+    parts = max(1, min(call.compute_units // blocks, steps // _LEAST))
+    chunk = spec.cdiv(steps, parts)
+    launch = spec.Launch(
+        "hopper_some_rows:matmul",
+        {"M": m, "N": n, "K": k, "group": given.group or k, "chunk": chunk * way.pieces * _EACH},
+        {
+            "ZERO": given.zero,
+            "DOT": spec.dtype_constant(given.x.dtype),
+            "BLOCK_M": way.m,
+            "PIECES": way.pieces,
+            "STAGES": way.stages,
+            "AHEAD": way.ahead,
+        },
+        (blocks, spec.cdiv(steps, chunk), 1),
+        num_warps=4,
+        options=tuning.early(call),
+        loose=("M", "N", "K", "group", "chunk"),
+    )
+    return launch, launch.grid[1]
+
+
 def hopper(call: spec.Call, given: Weights) -> tuple[spec.Launch, int] | None:
     """The launch, without arrays and their steps, and parts of K; None: not for these operands."""
     m, k, n = given.rows[0], given.x.shape[-1], given.weight.shape[0]
     if given.bits != 4 or k % _EACH or given.group % _EACH:
         return None
+    if (found := _by_units(call, given, m, k, n)) is not None:
+        return found
     for row in choices.rows(call.vendor, call.arch, _TABLE):
         if row.holds(m=m, k=k):
             way = _Way(*row.config)

@@ -345,6 +345,13 @@ def early(call: Call) -> Mapping[str, bool]:
     return {"launch_pdl": True} if f"{call.vendor}:{call.arch}" in _EARLY else {}
 
 
+def precision(call: Call, dtype: str) -> str:
+    """How attention's products take numbers of a dtype. NVIDIA's sm_90 multiplies float32 as three
+    products of its upper and its lower digits by matrix units, with float32's error.
+    """
+    return "tf32x3" if (call.vendor, call.arch, dtype) == ("nvidia", "sm_90", "float32") else "ieee"
+
+
 def hosted(call: Call) -> bool:
     """Whether the host makes a launch's tensor descriptors. A bundle's binaries are launched by
     programs that make none.

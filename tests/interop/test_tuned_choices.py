@@ -207,7 +207,11 @@ def test_files_go_out_and_in(
     assert len(err.splitlines()) == 3
     for reason in ("another CPU", "xtarget 99.0", "nobody.knows"):
         assert reason in err
-    assert json.loads(here(capsys, "tune", "import", str(file), "--json")[1])["imported"] == 1
+    newer = tmp_path / "newer.json"
+    newer.write_text('{"format": "xtarget tuning 99", "entries": []}')
+    code, out, err = here(capsys, "tune", "import", str(newer), str(file), "--json")
+    assert (code, json.loads(out)["imported"], len(err.splitlines())) == (0, 1, 1)
+    assert "xtarget tuning 99" in err
     code, _, err = here(capsys, "tune", "merge", str(file), str(other), "-o", str(file))
     assert code == 0
     assert len(read_file(file)) == 3

@@ -80,8 +80,9 @@ def test_few_rows_read_weights_of_few_bits_once(m: int, target: str) -> None:
                          ("linear_int8", array("int8", 4096, 4096))):  # fmt: skip
         plan = plan_of(name, x, weight, scales, target=target)
         few = m <= (64 if target == HOPPER else 32)
-        own = "hopper_" if target == HOPPER and m <= 8 and name == "linear_int4" else ""
-        assert names(plan)[0] == (f"{own}few_rows:matmul" if few else "mixed:matmul")
+        own = target == HOPPER and m <= 32 and name == "linear_int4"
+        kernel = ("hopper_few_rows" if m <= 8 else "hopper_some_rows") if own else "few_rows"
+        assert names(plan)[0] == (f"{kernel}:matmul" if few else "mixed:matmul")
         assert not few or plan.launches[0].constants["BLOCK_M"] >= m
     short = plan_of("linear_int8", x, array("int8", 256, 4096), array("bfloat16", 256, 32))
     assert m > 64 or len(short.launches) == 2  # K is cut where columns are few

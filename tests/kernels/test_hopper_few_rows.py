@@ -15,6 +15,7 @@ from test_plans import array
 import xtarget
 
 OWN, USUAL = "hopper_few_rows:matmul", "few_rows:matmul"
+MORE = "hopper_some_rows:matmul"
 
 
 def first(
@@ -31,7 +32,11 @@ def test_which_calls_have_a_kernel_of_their_own() -> None:
         assert first(m, 14336, 4096, 32) == (OWN, 1)
         assert first(m, 4096, 14336, 112) == (OWN, 2)  # parts of K, and their sum
         assert first(m, 100, 2048, 1, dtype="float16") == (OWN, 1)
-    assert first(9, 14336, 4096, 32)[0] == USUAL
+    for m in (9, 16, 32):
+        assert first(m, 14336, 4096, 32)[0] == MORE
+        assert first(m, 4096, 14336, 112, dtype="float16") == (MORE, 2)
+    assert first(33, 14336, 4096, 32)[0] == USUAL
+    assert first(16, 14336, 4096, 32, "nvidia:sm_80")[0] == USUAL
     assert first(1, 14336, 1024, 8)[0] == USUAL  # too short for 8 warps
     assert first(1, 14336, 4096, 64)[0] == USUAL  # groups of 64
     assert first(1, 14336, 4096 + 64, 1)[0] == USUAL
@@ -47,18 +52,26 @@ def weights(n: int, k: int, groups: int, seed: int = 0) -> tuple[Any, Any, Any]:
 
 
 def test_weights_stay_in_registers() -> None:
-    q, scales, zeros = weights(4096, 4096, 32)
+    q, scales, zeros = weights(14336, 4096, 32)
     x = np.zeros((8, 4096), np.float16)
-    for given in ((x, q, scales), (x, q, scales, zeros)):
-        (artifact,) = xtarget.compile("linear_int4", *given, target=HOPPER)
-        assert artifact.num_warps == 8
-        assert artifact.resources.local_bytes == 0
-        assert artifact.shared_bytes <= 48 * 1024
+    (artifact,) = xtarget.compile("linear_int4", x, q, scales, zeros, target=HOPPER)
+    assert artifact.num_warps == 8
+    assert artifact.resources.local_bytes == 0
+    assert artifact.shared_bytes <= 48 * 1024
+
+
+def test_more_rows_have_a_group_of_warps_that_brings_them() -> None:
+    q, scales, zeros = weights(14336, 4096, 32)
+    x = np.zeros((32, 4096), np.float16)
+    (artifact,) = xtarget.compile("linear_int4", x, q, scales, zeros, target=HOPPER)
+    assert artifact.num_warps == 12
+    assert artifact.shared_bytes <= 100 * 1024
 
 
 RESULTS = [
     (1, 4096, 4096, 32), (8, 1000, 4096, 4), (3, 33, 2048, 16), (7, 5000, 2176, 17),
-    (8, 260, 14336, 112), (5, 300, 4224, 1), (8, 40000, 2048, 1),
+    (8, 260, 14336, 112), (5, 300, 4224, 1), (8, 40000, 2048, 1), (9, 1000, 4096, 4),
+    (16, 129, 1152, 9), (17, 5000, 2176, 17), (32, 260, 14336, 112),
 ]  # fmt: skip
 
 
@@ -78,11 +91,12 @@ def test_results(device: str, dtype: str, m: int, n: int, k: int, groups: int) -
 
 
 @pytest.mark.large
-def test_what_is_not_finite_is_told(device: str) -> None:
+@pytest.mark.parametrize("m", [8, 24])
+def test_what_is_not_finite_is_told(device: str, m: int) -> None:
     if not device.startswith("nvidia"):
         pytest.skip("the kernel of sm_90 makes such sums again")
     q, scales, _ = weights(200, 4096, 32)
-    x = sample("bfloat16", 8, 4096)
+    x = sample("bfloat16", m, 4096)
     q[:, 50] = 0x98  # element 100 is 8, which is 0, and the next one 1
     q[7, 64:128] = 0x88
     scales[7, 1] = np.inf

@@ -10,7 +10,7 @@ import xtarget
 
 from .. import __version__
 from .._kernels import libraries, tunings
-from .._kernels.tuning_files import Entry, merged, read_file, text_of
+from .._kernels.tuning_files import Entry, FormatError, merged, read_file, text_of
 from .._system.output import check_output, write_output
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import Target
@@ -91,7 +91,11 @@ def import_tunings(files: Sequence[str], *, anyway: bool, as_json: bool) -> None
     kept: list[Entry] = []
     ignored: list[str] = []
     for file in files:
-        entries = _read(file)
+        try:
+            entries = _read(file)
+        except FormatError as error:  # what others hold is taken
+            ignored.append(f"ignored: {error}")
+            continue
         reasons: dict[str, int] = {}
         for entry in entries:
             reason = _unfit(entry, anyway=anyway)
@@ -114,6 +118,7 @@ def _read(file: str) -> list[Entry]:
     """The entries of a file.
 
     Raises:
+        FormatError: it is of another version.
         ArgumentError: it cannot be read, or is none of ours.
     """
     try:

@@ -17,7 +17,17 @@ from .._values.choosing import bounds_of, octave_of
 from .._values.errors import ArgumentError, shortened
 from .._values.value_classes import value_class
 
-__all__ = ["DEFAULT", "FORMAT", "Entry", "Result", "entries_of", "merged", "read_file", "text_of"]
+__all__ = [
+    "DEFAULT",
+    "FORMAT",
+    "Entry",
+    "FormatError",
+    "Result",
+    "entries_of",
+    "merged",
+    "read_file",
+    "text_of",
+]
 
 FORMAT: Final = "xtarget tuning 1"
 #: The choice of an entry in whose range the plan's own rule stands: of other sizes in it, too, for
@@ -25,6 +35,10 @@ FORMAT: Final = "xtarget tuning 1"
 DEFAULT: Final = "default"
 _MOST_BYTES: Final = 64 << 20
 _HOW: Final = ("measured", "derived")
+
+
+class FormatError(ArgumentError):
+    """A tuning file is of another version of xtarget."""
 
 
 @value_class(frozen=True, slots=True)
@@ -112,6 +126,7 @@ def read_file(path: Path) -> list[Entry]:
     """The entries of a file.
 
     Raises:
+        FormatError: it is of another version.
         ArgumentError: it is none of ours, or damaged.
         OSError: it cannot be read.
     """
@@ -126,14 +141,15 @@ def entries_of(found: Any, where: str) -> list[Entry]:
     """The entries of what a file holds.
 
     Raises:
-        ArgumentError: it is none of ours, of another version, or damaged.
+        FormatError: it is of another version.
+        ArgumentError: it is none of ours, or damaged.
     """
     if not isinstance(found, dict) or not str(found.get("format", "")).startswith("xtarget tuning"):
         raise ArgumentError(
             f"{where} is not a tuning file. `xtarget tune export` writes one, of measurements here."
         )
     if found["format"] != FORMAT:
-        raise ArgumentError(
+        raise FormatError(
             f"{where} has the format {shortened(found['format'])}, and this version of xtarget "
             f"reads {FORMAT!r}. Export it again with this version."
         )
