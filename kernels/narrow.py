@@ -95,11 +95,23 @@ def matmul_in_turn(
         value = _settled(
             total, a_sums, b_sums, a_scale, b_scale, ra, rb, rm, rn, inside_m, inside_n, K
         ).to(out.dtype.element_ty)
-        if STORED:  # in halves: shared memory for a whole tile would cost a stage
-            halves = tl.permute(tl.reshape(value, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1))
+        # in halves: shared memory for a whole tile would cost a stage, of wide results more than is
+        HALF: tl.constexpr = BLOCK_N // 2
+        WIDE: tl.constexpr = (
+            out.dtype.element_ty.primitive_bitwidth == 32 and BLOCK_M * BLOCK_N > 16384
+        )
+        if STORED or WIDE:
+            halves = tl.permute(tl.reshape(value, (BLOCK_M, 2, HALF)), (0, 2, 1))
             left, right = tl.split(halves)
-            do.store([row, column], left)
-            do.store([row, column + BLOCK_N // 2], right)
+            if STORED:
+                do.store([row, column], left)
+                do.store([row, column + HALF], right)
+            else:
+                rn = column + tl.arange(0, HALF).to(M.dtype)
+                p = out + (rm * om)[:, None] + (rn * on)[None, :]
+                tl.store(p, left, mask=inside_m[:, None] & (rn < N)[None, :])
+                p += HALF * on
+                tl.store(p, right, mask=inside_m[:, None] & (rn < N - HALF)[None, :])
         else:
             p = out + (rm * om)[:, None] + (rn * on)[None, :]
             tl.store(p, value, mask=inside_m[:, None] & inside_n[None, :])

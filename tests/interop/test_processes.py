@@ -64,6 +64,14 @@ def test_the_second_process_imports_neither_torch_nor_triton(device: str, tmp_pa
         assert not (loaded := second & cold), f"loaded in a warm start: {sorted(loaded)}"
 
 
+def test_a_vendors_compiler_is_at_hand_without_what_only_compiling_needs() -> None:
+    names = [f"xtarget.targets.{vendor}.compiler" for vendor in ("nvidia", "amd", "intel", "cpu")]
+    done = run_python("-c", f"import {', '.join(names)}, sys; print(*sys.modules)")
+    loaded = set(done.stdout.split())
+    assert loaded >= set(names), done.stderr
+    assert not loaded & {"triton", *(f"xtarget.{name}" for name in COLD)}
+
+
 def test_a_binary_serves_where_no_compiler_is_installed(device: str, tmp_path: Path) -> None:
     _, errors = run(device, tmp_path, hide=("triton",))
     assert "NoCompilerError" in errors

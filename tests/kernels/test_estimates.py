@@ -172,4 +172,4 @@ def test_what_was_measured_by_descriptors_of_the_kernels_own_says_nothing_of_the
     made = product(1024, 1024, 1024, "rows", "rows", "nvidia:sm_90", 132, hosted=True)
     assert made.asked.words()["described"] == "by the host"
     assert made.choice == made.asked.default
-    assert made.choice.way == "described"
+    assert made.choice.way == "in groups"

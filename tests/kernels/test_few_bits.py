@@ -137,6 +137,15 @@ def bits(*shape: int, dtype: str = "uint8") -> Any:
     return RNG.integers(0, 256, shape).astype(np.uint8).view(dtype)
 
 
+def test_sums_of_any_number_of_columns_fit_into_shared_memory() -> None:
+    """Rows of the result that the copy engine cannot store: their sums go through shared memory."""
+    pytest.importorskip("triton")
+    a, b = np.empty((4000, 4096), np.int8), np.empty((4017, 4096), np.int8).T
+    (made,) = xtarget.compile("matmul_integer", a, b, target=HOPPER)
+    assert made.entry == "matmul_in_turn"
+    assert made.shared_bytes <= 227 * 1024
+
+
 @on_the_cpu
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
