@@ -21,6 +21,8 @@ pytest.importorskip("triton")
 
 import author_kernels
 import jax.numpy as jnp
+import triton
+import triton.language as tl
 
 import xtarget
 import xtarget.jax as xj
@@ -121,10 +123,18 @@ def test_what_does_not_fit_is_said_when_it_is_traced(call: Any, message: str) ->
 
 
 def test_what_fails_while_it_runs_is_an_error_of_jax(monkeypatch: Any, tmp_path: Path) -> None:
+    @xtarget.kernel(name="test.alone", inputs=("x",), outputs={"out": "x"}, grid="1", complete=True)
+    @triton.jit
+    def doubled(x, out, LANES: tl.constexpr = 32):
+        i = tl.arange(0, LANES)
+        tl.store(out + i, 2 * tl.load(x + i, i < 24, 0), i < 24)
+
     monkeypatch.setenv("XTARGET_COMPILE", "error")
     monkeypatch.setenv("XTARGET_CACHE_DIR", str(tmp_path))
     with pytest.raises(jax.errors.JaxRuntimeError, match="XTARGET_COMPILE"):
-        xj.run("atanh", X.reshape(2, 12)[:, :7]).block_until_ready()
+        xj.run(doubled, X).block_until_ready()
+    monkeypatch.delenv("XTARGET_COMPILE")
+    same(xj.run(doubled, X), 2 * X)
 
 
 def of(name: str) -> tuple[Callable[..., Any], list[Any]]:
