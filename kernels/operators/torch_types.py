@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xtarget.spec import ArrayType, KernelSpec, ScalarType
+from xtarget.spec import ArrayType, DtypeRules, KernelSpec, ScalarType
 
 from ..plans.elementwise import Elementwise
+from ..plans.statistics import logsumexp
 from ..plans.torch_types import by_torchs_types, dtypes_that_count
 from . import (
     activations,
@@ -104,6 +105,15 @@ def _elementwise(row: KernelSpec) -> KernelSpec:
     )  # fmt: skip
 
 
+def _floating(rules: DtypeRules, dtype: str) -> str:
+    return rules.floating(dtype)
+
+
+def _other(row: KernelSpec) -> KernelSpec:
+    plan = logsumexp(_floating) if row.name == "logsumexp" else row.plan
+    return replace(row, plan=by_torchs_types(plan))
+
+
 def _rows(names: str, change: Callable[[KernelSpec], KernelSpec]) -> list[KernelSpec]:
     found = []
     for entry in names.split():
@@ -126,5 +136,5 @@ def _rows(names: str, change: Callable[[KernelSpec], KernelSpec]) -> list[Kernel
 
 ROWS: tuple[KernelSpec, ...] = (
     *_rows(_ELEMENTWISE, _elementwise),
-    *_rows(_OTHERS, lambda row: replace(row, plan=by_torchs_types(row.plan))),
+    *_rows(_OTHERS, _other),
 )

@@ -323,6 +323,13 @@ def test_torchs_names_have_torchs_result_dtypes(name: str, arrays: list[Any]) ->
     assert torch.allclose(found.double(), right.double(), rtol=1e-3, equal_nan=True)
 
 
+def test_torchs_logsumexp_of_integers_is_float32() -> None:
+    x = torch.tensor([[1, -2, 3]], dtype=torch.int8)
+    found = run("torch.logsumexp", x, dim=1)
+    assert found.dtype == torch.float32
+    assert torch.allclose(found, torch.logsumexp(x, dim=1))
+
+
 @pytest.mark.parametrize(
     ("pad", "mode", "value"),
     [((1, 2), "constant", 3.0), ((0, 1, 2, 0), "replicate", None), ((2, 1), "circular", None)],
