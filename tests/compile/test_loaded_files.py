@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from processes import run_python
 from toolchain_files import replaced
 
 from xtarget.targets._triton import toolchain
@@ -34,7 +35,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Load:
         monkeypatch.delitem(sys.modules, name)
     time.sleep(WHILE)
     began = time.time()
-    monkeypatch.setattr(toolchain, "_process_start", lambda: began)
+    monkeypatch.setattr(toolchain, "process_start", lambda: began)
 
     def loaded(name: str) -> Path:
         file = root / f"{name}.py"
@@ -95,3 +96,20 @@ def test_another_content_with_the_times_of_before_is_a_change(load: Load) -> Non
     assert not toolchain.unsettled()
     replaced(file, file.read_text().replace("first", "other"))
     assert "changed on the disk since this process has loaded it" in toolchain.unsettled()
+
+
+FORKED = """
+import os, sys, time, xtarget
+time.sleep(0.2)
+before = time.time()
+child = os.fork()
+if child:
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+from xtarget._system.life import process_start
+os._exit(process_start() > before - 0.1)
+"""
+
+
+def test_a_forked_child_has_modules_that_are_as_old_as_its_parent() -> None:
+    done = run_python("-c", FORKED)
+    assert done.returncode == 0, done.stderr

@@ -12,7 +12,10 @@ from xtarget import ArgumentError
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
+pytest.importorskip("triton")
 
+import triton  # noqa: E402
+import triton.language as tl  # noqa: E402
 from dask_clusters import cluster, one_killed  # noqa: E402
 
 from xtarget.dask import map_blocks  # noqa: E402, behind the check that Dask is there
@@ -34,6 +37,25 @@ def rows(x: Any, bias: Any) -> Any:
 @xtarget.fuse
 def crossed(x: Any) -> Any:
     return x + xtarget.run("sum", x, axis=1)
+
+
+@triton.jit
+def overwrites(x, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, 1.0, mask=i < n)
+    tl.store(x + i, 2.0, mask=i < n)
+
+
+def test_a_block_is_not_written_by_a_store_that_nobody_has_declared() -> None:
+    xtarget.kernel(
+        inputs=("x",), outputs={"out": "x"}, sizes={"n": lambda c: c.x.size},
+        constants={"BLOCK": 1024}, grid="cdiv(n, BLOCK)", elementwise=True, name="dask.overwrites",
+    )(overwrites)  # fmt: skip
+    x = np.zeros((8, 4), np.float32)
+    made = map_blocks("dask.overwrites", da.from_array(x, chunks=(4, 4)), device="cpu")
+    with pytest.raises(xtarget.CompileError, match="stores to x"):
+        made.compute(scheduler="sync")
+    assert not x.any()
 
 
 @pytest.mark.parametrize("chunks", [(60, 70), (17, 70), (13, 11)])

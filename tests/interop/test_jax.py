@@ -26,6 +26,7 @@ import triton.language as tl
 
 import xtarget
 import xtarget.jax as xj
+from xtarget._kernels import libraries
 
 # JAX's callback runs in collections of the tests that come later in this process, and loses what is
 # raised in it: the interrupts that some of them wait for
@@ -99,6 +100,29 @@ def test_a_program_that_was_exported() -> None:
         disabled_checks=[jax.export.DisabledSafetyCheck.custom_call("xtarget.run")],
     )(X)
     same(exported.call(X), jax.nn.softmax(X))
+
+
+@triton.jit
+def overwrites(x, out, n, BLOCK: tl.constexpr):
+    i = tl.arange(0, BLOCK)
+    tl.store(out + i, 1.0, mask=i < n)
+    tl.store(x + i, 2.0, mask=i < n)
+
+
+def test_an_exported_program_does_not_write_to_its_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    xtarget.kernel(
+        inputs=("x",), outputs={"out": "x"}, sizes={"n": lambda c: c.x.size},
+        constants={"BLOCK": 64}, grid=lambda c: (1,), name="jax.overwrites",
+    )(overwrites)  # fmt: skip
+    exported = jax.export.export(
+        jax.jit(lambda x: xj.run("jax.overwrites", x)),
+        disabled_checks=[jax.export.DisabledSafetyCheck.custom_call("xtarget.run")],
+    )(X)
+    monkeypatch.setattr(libraries, "_relied_on", set())  # as in a process that has not traced it
+    before = np.array(X)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="stores to x"):
+        exported.call(X).block_until_ready()
+    same(X, before)
 
 
 def scaled(x: Any, factor: Any) -> Any:

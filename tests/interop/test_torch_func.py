@@ -282,3 +282,12 @@ def test_vmap_is_one_call_with_a_dimension_more(
 def test_vmap_refuses_an_axis_of_the_batch() -> None:
     with pytest.raises(xtarget.ArgumentError, match="axis"):
         torch.vmap(lambda row: OPS.softmax(row, axis=-2))(X)
+
+
+def test_vmap_of_no_samples() -> None:
+    empty = torch.zeros(0, 3)
+    for call in (OPS.sum, lambda row: OPS.softmax(row, axis=0), lambda row: OPS.matmul(row, row)):
+        assert torch.vmap(call)(empty).shape[0] == 0
+    assert torch.vmap(OPS.sum)(torch.zeros(2, 0)).tolist() == [0, 0]
+    with pytest.raises(xtarget.ArgumentError, match=r"for each sample here, and the batch .* none"):
+        torch.vmap(OPS.sum)(torch.zeros(0))

@@ -3,6 +3,7 @@ and those that arrays are copied to and from."""
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import triton
 import triton.language as tl
 
 import xtarget
+from xtarget._compile.declared import UndeclaredStoreError
+from xtarget._kernels import libraries
 from xtarget.spec import Out
 
 N = 300
@@ -396,6 +399,37 @@ def test_a_read_only_array_is_not_written_by_the_call_that_warns(device: str) ->
     ):
         xtarget.run("written.first", x, device=device)
     assert not x.any()
+
+
+def test_a_copy_is_not_updated_by_the_call_that_warns(device: str) -> None:
+    for name, call in (
+        ("written.copy", lambda name: xtarget.run(name, Copies(), device=device)),
+        ("written.kept", lambda name: xtarget.get(name).prepare(Copies(), device=device)),
+    ):
+        kernel(inputs=("x",), outputs={"out": "x"}, name=name)(to_input)
+        with (
+            pytest.warns(RuntimeWarning, match="stores to x"),
+            pytest.raises(xtarget.ArgumentError, match="x is a Copies that offers new memory"),
+        ):
+            call(name)
+
+
+def test_no_implementation_of_what_others_rely_on_writes_more() -> None:
+    for impl in ("", "other"):
+        kernel(inputs=("x",), outputs={"out": "x"}, name="written.relied", impl=impl)(to_input)
+    libraries.rely_on_updates("written.relied")
+    x = np.zeros(N, np.float32)
+    with pytest.raises(xtarget.CompileError, match="stores to x"):
+        xtarget.run("written.relied", x, impl="other", device="cpu")
+    assert not x.any()
+
+
+def test_its_error_passes_from_process_to_process() -> None:
+    error = UndeclaredStoreError("f", "kernels.py", {"x_ptr": "kernels.py:3"}, ("x",))
+    found = pickle.loads(pickle.dumps(error))
+    assert (type(found), str(found), found.stores) == (type(error), str(error), error.stores)
+    assert "stores to x_ptr (line kernels.py:3)" in str(found)
+    assert 'updates=("x",)' in str(found)
 
 
 @triton.jit

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .._values.errors import CompileError
 from .._values.types import Artifact, CompileRequest, Parameter
 
@@ -16,9 +18,19 @@ class UndeclaredStoreError(CompileError):
         stores: by parameter, file and line of the first store (`kernels.py:12`), where it is known.
     """
 
-    def __init__(self, request: CompileRequest, stores: dict[str, str | None]) -> None:
-        self.path, self.stores = request.source.path, stores
-        super().__init__(self.told(request.source.name, tuple(stores)))
+    def __init__(
+        self, kernel: str, path: str, stores: dict[str, str | None], inputs: tuple[str, ...] = ()
+    ) -> None:
+        """
+        Args:
+            inputs: what the spec calls the arrays behind the parameters; none: as these.
+        """
+        self.path, self.stores = path, stores
+        self._given = (kernel, path, stores, inputs)
+        super().__init__(self.told(kernel, inputs or tuple(stores)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._given  # not the message: a pool of processes sends it on
 
     def told(self, kernel: str, inputs: tuple[str, ...]) -> str:
         """What the kernel does, and how its spec says so.
@@ -51,7 +63,7 @@ def with_declared_stores(request: CompileRequest, made: Artifact) -> Artifact:
         return made
     inputs = {p.name: p.stored for p in stores if _is_input(request, p)}
     if inputs:
-        raise UndeclaredStoreError(request, inputs)
+        raise UndeclaredStoreError(request.source.name, request.source.path, inputs)
     name, line = stores[0].name, stores[0].stored
     where = f" (line {line})" if line else ""
     raise CompileError(

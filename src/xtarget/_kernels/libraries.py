@@ -298,8 +298,9 @@ def declare_updates(kernel: RegisteredKernel, inputs: Iterable[str]) -> bool:
         library's catalog are as their rows say.
     """
     name = kernel.spec.name
+    operator = name.partition(variants.SEPARATOR)[0]  # which another implementation may serve
     with _lock:
-        if kernel.function is None or name in _relied_on:
+        if kernel.function is None or operator in _relied_on:
             return False
         if _kernels.get(name) is kernel:  # or another thread was first
             updates = tuple(dict.fromkeys((*kernel.spec.updates, *inputs)))

@@ -142,4 +142,7 @@ def find(
     if options:
         key.append(_run._options_key(dict(options)))
     call = _run.call_of(tuple(key), kernel, stands, stands_out, device, dict(options), stream)
+    _run._check_updated(
+        kernel, args, stands, spec.updates
+    )  # stores that were not declared till now
     return Found(call, stands, stands_out, tuple(values), tuple(parts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, overload
@@ -118,6 +118,21 @@ def _check_lasting(kernel: str, name: str, value: Any, adopted: Any) -> None:
         )
 
 
+def _check_updated(
+    kernel: str, args: Args, adopted: Sequence[Any], known: Sequence[str] = ()
+) -> None:
+    """`_check_lasting` of what a kernel updates.
+
+    Args:
+        known: of these, those that were checked.
+    """
+    spec = libraries.find(kernel).spec
+    for written, value, array in zip(spec.inputs, args, adopted, strict=False):
+        name = written.rstrip("?")
+        if name in spec.updates and name not in known:
+            _check_lasting(kernel, name, value, array)
+
+
 def _run_adopted(
     kernel: str, args: Args, out: Any, device: Any, stream: Any, options: Options
 ) -> Any:
@@ -134,12 +149,11 @@ def _run_adopted(
     elif out is not None:
         check_writable(kernel, "out", out)
         adopted_out = _describe(out)
-    for name, value, array in zip(spec.inputs, args, adopted, strict=False):
-        if name.rstrip("?") in spec.updates:
-            _check_lasting(kernel, name, value, array)
+    _check_updated(kernel, args, adopted)
     if out is not None and type(adopted_out) is not Outs:
         _check_lasting(kernel, "out", out, adopted_out)
     result = run(kernel, *adopted, out=adopted_out, device=device, stream=stream, **options)
+    _check_updated(kernel, args, adopted, spec.updates)  # stores that were not declared till now
     return result if out is None else out
 
 

@@ -31,7 +31,7 @@ def declare_stores(kernel: RegisteredKernel, launch: Launch, error: UndeclaredSt
         assert isinstance(argument, Input)  # all others may be written
         found.append(names[argument.index])
     if not libraries.declare_updates(kernel, found):
-        raise error
+        raise UndeclaredStoreError(kernel.spec.name, error.path, error.stores, tuple(found))
     said = error.told(kernel.spec.name, tuple(found))
     where = next(iter(error.stores.values())) or ""
     line = where.rpartition(":")[2]

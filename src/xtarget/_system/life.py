@@ -14,14 +14,34 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from typing import Any
 
-__all__ = ["around_fork", "at_exit", "in_forked_child", "skip_finalizers"]
+__all__ = ["around_fork", "at_exit", "in_forked_child", "process_start", "skip_finalizers"]
 
 #: False on systems without processes of that kind.
 _FORKS = hasattr(os, "register_at_fork")
+
+
+@cache
+def process_start() -> float | None:
+    """Return when this process began, in seconds since the epoch; None where that is unknown. Of a
+    forked child, whose modules its parent may have imported, it is when its parent began.
+    """
+    try:
+        with open("/proc/self/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError, AttributeError):
+        return None
+    return time.time() - age
+
+
+if _FORKS:
+    os.register_at_fork(before=process_start)
 
 
 def in_forked_child(action: Callable[[], object]) -> None:

@@ -206,6 +206,7 @@ def _block(*args: Any, work: tuple[Any, Any], device: str | None) -> Any:
     ]
     if options is None:
         return _fused(kernel)(*parts, device=where)
+    libraries.rely_on_updates(libraries.find(kernel).spec.name)  # other tasks read blocks as well
     return run(kernel, *parts, device=where, **dict(options))
 
 

@@ -153,6 +153,7 @@ class _Api(ctypes.Structure):
 def _read(text: bytes) -> tuple[str, list[Any], dict[str, Any], list[int]]:
     """The call behind an attribute: kernel, arguments ({} for an array), options, updates."""
     call = json.loads(text)
+    libraries.rely_on_updates(call["kernel"])  # a program of another process may hold the call
     options = {name: _tuples(value) for name, value in call["options"].items()}
     return call["kernel"], call["args"], options, call["updates"]
 

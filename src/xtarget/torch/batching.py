@@ -6,11 +6,13 @@ An operator without a rule here is called sample by sample, which torch warns of
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 
+from .._values.errors import ArgumentError
 from ..spec import KernelSpec
 
 __all__ = ["batched"]
@@ -83,6 +85,11 @@ def _one_by_one(
     operator: _Operator, info: Any, in_dims: Sequence[Any], args: Sequence[Any], options: Any
 ) -> tuple[Any, Any]:
     """Each sample in a call of its own, with its own errors."""
+    if not info.batch_size:
+        raise ArgumentError(
+            f"{operator()} is called for each sample here, and the batch of torch.vmap has none: "
+            "nothing tells what a result looks like. Give it a sample."
+        )
     found = [
         operator()(
             *(
@@ -121,7 +128,7 @@ def _along_axes(
         front = _in_front(mask if at is not None else mask[None], at or 0, rank)
         given.append(front.expand_as(given[0]) if axes is None else front)
     if axes is None:  # all of a sample
-        given = [one.reshape(info.batch_size, -1) for one in given]
+        given = [one.reshape(info.batch_size, math.prod(one.shape[1:])) for one in given]
     after = [1] if axes is None else [one % rank + 1 for one in axes]
     found = operator()(*given, **{**options, "axis": after[0] if whole else after})
     several = options.get("q")

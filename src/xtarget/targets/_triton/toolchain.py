@@ -12,11 +12,11 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ..._system.life import process_start
 from ..._system.package import FOLDER
 from .._host import contents
 
@@ -328,7 +328,7 @@ def _perhaps_changed(root: Path, python: str) -> str:
     Args:
         python: what the content of all Python files is, read before this call.
     """
-    began = _process_start()
+    began = process_start()
     if began is None:
         return ""
     for inner, path in contents.python_files(root, _OUTSIDE):
@@ -346,17 +346,6 @@ def _perhaps_changed(root: Path, python: str) -> str:
             return path
         _as_imported[name] = made, python
     return ""
-
-
-@cache
-def _process_start() -> float | None:
-    """Return when this process began, in seconds since the epoch; None where that is unknown."""
-    try:
-        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
-    except (OSError, ValueError, IndexError, AttributeError):
-        return None
-    return time.time() - age
 
 
 def say_once(text: str, about: str = "") -> None:
