@@ -142,7 +142,6 @@ def find(
     if options:
         key.append(_run._options_key(dict(options)))
     call = _run.call_of(tuple(key), kernel, stands, stands_out, device, dict(options), stream)
-    _run._check_updated(
-        kernel, args, stands, spec.updates
-    )  # stores that were not declared till now
+    # stores that were not declared till now
+    _run._check_updated(kernel, args, stands, spec.updates)
     return Found(call, stands, stands_out, tuple(values), tuple(parts))

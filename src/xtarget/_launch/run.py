@@ -153,7 +153,8 @@ def _run_adopted(
     if out is not None and type(adopted_out) is not Outs:
         _check_lasting(kernel, "out", out, adopted_out)
     result = run(kernel, *adopted, out=adopted_out, device=device, stream=stream, **options)
-    _check_updated(kernel, args, adopted, spec.updates)  # stores that were not declared till now
+    # stores that were not declared till now
+    _check_updated(kernel, args, adopted, spec.updates)
     return result if out is None else out
 
 
