@@ -63,18 +63,22 @@ class _Units(NamedTuple):
     ahead: int
 
 
+def _config(call: spec.Call, table: str, m: int, k: int) -> tuple[int, ...] | None:
+    """The configuration of a table's first row that holds for m rows of x and k columns."""
+    rows = choices.rows(call.vendor, call.arch, table)
+    return next((row.config for row in rows if row.holds(m=m, k=k)), None)
+
+
 def _by_units(
     call: spec.Call, given: Weights, m: int, k: int, n: int
 ) -> tuple[spec.Launch, int] | None:
     """`hopper` for more rows: weights are the first operand of the matrix units."""
     if given.rows[1] % _WORD or not aligned(call, spec.Input(0)):
         return None
-    for row in choices.rows(call.vendor, call.arch, _MORE):
-        if row.holds(m=m, k=k):
-            way = _Units(*row.config)
-            break
-    else:
+    config = _config(call, _MORE, m, k)
+    if config is None:
         return None
+    way = _Units(*config)
     blocks, steps = spec.cdiv(n, _WIDE), spec.cdiv(k, way.pieces * _EACH)
     parts = max(1, min(call.compute_units // blocks, steps // _LEAST))
     chunk = spec.cdiv(steps, parts)
@@ -104,12 +108,10 @@ def hopper(call: spec.Call, given: Weights) -> tuple[spec.Launch, int] | None:
         return None
     if (found := _by_units(call, given, m, k, n)) is not None:
         return found
-    for row in choices.rows(call.vendor, call.arch, _TABLE):
-        if row.holds(m=m, k=k):
-            way = _Way(*row.config)
-            break
-    else:
+    config = _config(call, _TABLE, m, k)
+    if config is None:
         return None
+    way = _Way(*config)
     parts = spec.cdiv(k, way.slices * way.pieces * _EACH)
     columns = spec.cdiv(n, _COLUMNS)
     blocks = max(1, call.compute_units // parts)
