@@ -110,7 +110,7 @@ def inputs(name: str) -> list[tuple[Any, dict[str, Any]]]:
     return [(tuple(arrays(spec, dtype, shape)), {})]
 
 
-@pytest.mark.sample(2, each=("name", "num_warps", "size"))
+@pytest.mark.sample(6, each=("name", "num_warps", "size"))
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("num_warps", WARPS)
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ def test_an_operator_gives_what_run_gives(name: str, place: str) -> None:
 
 # opcheck compares the schema with what is done, fake results with real ones, gradients with and
 # without tracing; sizes are symbolic in its last test
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", [sampled(name, name) for name in CATALOG])
 def test_torch_s_own_check_of_operators(name: str, place: str) -> None:
     given = inputs(name, place, requires_grad=name in GRADIENTS)
