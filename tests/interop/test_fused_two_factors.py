@@ -79,6 +79,7 @@ def cases() -> list[Any]:
     ]  # fmt: skip
 
 
+@pytest.mark.sample(2, each=("function",))
 @pytest.mark.parametrize(("function", "args"), cases())
 def test_both_factors_are_made_in_the_products_launch(
     device: str, function: Callable[..., Any], args: tuple[Any, ...]

@@ -63,6 +63,7 @@ def test_elementwise(device: str, name: str, dtype: str) -> None:
         check(name, *inputs(name, dtype, size), device=device)
 
 
+@pytest.mark.sample(2, each=("name", "dtype"))
 @pytest.mark.parametrize(("name", "dtype"), cases("sum", "max"))
 def test_reductions(device: str, name: str, dtype: str) -> None:
     check(name, sample(dtype, 33, 1025), axis=1, device=device)
