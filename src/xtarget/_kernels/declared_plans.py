@@ -27,6 +27,7 @@ from ..spec import (
     contiguous_strides,
 )
 from . import configs
+from .asked_choices import CONFIG
 from .checks import is_constant
 from .contexts import Heuristic, formula, integer
 from .declarations import Declaration, Parameters, constant_of, place_of, place_of_function
@@ -35,9 +36,6 @@ from .descriptors import Described, Descriptors
 from .hooks import Asked, ask_hook
 
 __all__ = ["CONFIG", "planned"]
-
-#: The option by which a caller chooses a configuration.
-CONFIG: Final = "config"
 
 
 def planned(
@@ -245,11 +243,11 @@ class _Planning:
             return None
         asked = call.options.get(CONFIG)
         if asked is not None:
-            number = integer(asked)
+            number = self._saying(asked) if isinstance(asked, str) else integer(asked)
             if number is None or isinstance(asked, bool) or not 0 <= number < len(d.configs):
                 raise ArgumentError(
                     f"{d.name}: config={asked!r:.80}. It has the configurations 0 to "
-                    f"{len(d.configs) - 1}."
+                    f"{len(d.configs) - 1}, of which the first is {d.configs[0]}."
                 )
             return d.configs[number]
         allowed = [d.configs[number] for number in self.allowed()]
@@ -264,6 +262,12 @@ class _Planning:
             source="the first of its configs",
         )
         return cast(Config, call.choose(asked))
+
+    def _saying(self, text: str) -> int | None:
+        """The first configuration of which this says a part (`BLOCK=64, num_warps=4`)."""
+        wanted = {part.strip() for part in text.split(",")}
+        found = (n for n, one in enumerate(self._d.configs) if wanted <= set(str(one).split(", ")))
+        return next(found, None)
 
     def allowed(self) -> list[int]:
         """Numbers of the configurations that are not pruned."""
