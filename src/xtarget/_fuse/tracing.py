@@ -18,8 +18,8 @@ import numpy as np
 
 from .._arrays import is_scalar, view_of
 from .._kernels import libraries
-from .._kernels.asked_choices import CONFIG
 from .._launch.arguments import argument_types, check_arguments, placed
+from .._values.choosing import CONFIG
 from .._values.errors import ArgumentError, UnknownKernelError, XTargetError, shortened
 from ..spec import ArrayType, KernelSpec, contiguous_strides
 from . import attended_scores

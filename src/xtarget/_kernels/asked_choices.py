@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from .._values.choosing import Chooser, Question
+from .._values.choosing import CONFIG, Chooser, Question
 from .._values.errors import (
     ArgumentError,
     CompileError,
@@ -25,10 +25,8 @@ from .._values.errors import (
 from ..spec import Launch, Plan
 from .tunings import note_asked
 
-__all__ = ["CONFIG", "AskedChoices", "as_text", "of_options", "told_of"]
+__all__ = ["AskedChoices", "as_text", "of_options", "told_of"]
 
-#: The word of a call.
-CONFIG: Final = "config"
 #: What every launch has, also of a plan that does not ask for them.
 _EVERYWHERE: Final = ("num_warps", "num_stages")
 #: How the files of kernels begin whose layouts are made for a number of warps (Triton's Gluon).
@@ -82,7 +80,7 @@ def of_options(kernel: str, own: Mapping[str, Any], options: Mapping[str, Any]) 
     Raises:
         ArgumentError: it is not such text.
     """
-    text = options.get(CONFIG)
+    text = as_text(kernel, options.get(CONFIG))
     if CONFIG in own or text is None:
         return {}
     parts = [part.partition("=") for part in text.split(",")] if isinstance(text, str) else []

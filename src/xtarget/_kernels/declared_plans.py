@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from .._arrays.dtypes import natural_scalar
 from .._values.authoring import REQUIRED, ArrayRule, Config, Out, Step
-from .._values.choosing import Question
+from .._values.choosing import CONFIG, Question
 from .._values.errors import ArgumentError
 from .._values.symbols import SymInt
 from .._values.types import DTYPES, DtypeConstant
@@ -27,7 +27,6 @@ from ..spec import (
     contiguous_strides,
 )
 from . import configs
-from .asked_choices import CONFIG
 from .checks import is_constant
 from .contexts import Heuristic, formula, integer
 from .declarations import Declaration, Parameters, constant_of, place_of, place_of_function
@@ -35,7 +34,7 @@ from .declared_inputs import Inputs
 from .descriptors import Described, Descriptors
 from .hooks import Asked, ask_hook
 
-__all__ = ["CONFIG", "planned"]
+__all__ = ["planned"]
 
 
 def planned(

@@ -9,8 +9,9 @@ from .._arrays import View, is_scalar
 from .._arrays.dtypes import is_whole, name_of_number, natural_scalar, promote, weak_scalar
 from .._devices import choice, registry
 from .._kernels import libraries
-from .._kernels.asked_choices import CONFIG, as_text
+from .._kernels.asked_choices import as_text
 from .._values.authoring import REQUIRED
+from .._values.choosing import CONFIG
 from .._values.deferred import Deferred
 from .._values.errors import ArgumentError, MissingFeatureError, shortened
 from .._values.float8 import first_cast

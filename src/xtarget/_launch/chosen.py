@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .._compile import routes
 from .._kernels import implementations, libraries
-from .._kernels.asked_choices import CONFIG
 from .._kernels.implementations import HOST, TORCH
 from .._values import environment
+from .._values.choosing import CONFIG
 from .._values.errors import (
     ArgumentError,
     CompileError,

@@ -14,10 +14,11 @@ from .._arrays import View
 from .._arrays.dtypes import NumpyRules
 from .._arrays.host import KIND as HOST
 from .._kernels import implementations, tunings
-from .._kernels.asked_choices import CONFIG, AskedChoices, of_options
+from .._kernels.asked_choices import AskedChoices, of_options
 from .._kernels.libraries import RegisteredKernel
 from .._system.processor import register_bytes, vectors
 from .._system.signals import raised_by_handler
+from .._values.choosing import CONFIG
 from .._values.errors import ArgumentError, XTargetError, shortened, shortened_text
 from .._values.types import (
     CompileRequest,

@@ -13,8 +13,8 @@ from .._arrays.host import KIND as HOST
 from .._arrays.host import host_view, laid_out
 from .._devices import registry
 from .._kernels import libraries
-from .._kernels.asked_choices import CONFIG
 from .._kernels.references import answers
+from .._values.choosing import CONFIG
 from .._values.errors import ArgumentError
 from .._values.types import DTYPES, Target
 from ..spec import ArrayType, contiguous_strides

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from .value_classes import value_class
 
-__all__ = ["Chooser", "Question", "bounds_of", "octave_of"]
+__all__ = ["CONFIG", "Chooser", "Question", "bounds_of", "octave_of"]
 
+#: The word of a call that asks for a choice, by name or by number.
+CONFIG: Final = "config"
 #: From this octave on all sizes are one.
 _LAST: Final = 40
 
