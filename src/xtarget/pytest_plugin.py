@@ -10,8 +10,8 @@ here skips its tests, with the reason; with `--xtarget-require` (for CI) they fa
 the devices, and the summary counts the results by what they ran on: silicon, a CPU run time, or an
 emulator.
 
-A test with `xtarget_impl` runs with each implementation of the kernel that its marker names, so that
-`pytest -k "cpu and by_columns"` chooses one. A device that an implementation does not serve skips it:
+A test with `xtarget_impl` runs with each implementation of the kernel that its marker names:
+`pytest -k "cpu and by_columns"` chooses one. A device that it does not serve skips it.
 
     @pytest.mark.xtarget_kernel("square")
     def test_square(xtarget_device, xtarget_impl):

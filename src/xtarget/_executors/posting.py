@@ -205,7 +205,7 @@ def post(server: Server, unit: bytes, going: Callable[[], bool] = lambda: True) 
             ) from error
         said = _reason(error) or type(error).__name__
         hint = ""
-        if isinstance(error, http.client.RemoteDisconnected) and server.url.startswith("http:"):
+        if isinstance(error, ConnectionResetError) and server.url.startswith("http:"):
             hint = " If it was started with --tls-cert, write https://."
         raise AwayError(f"{server.shown} does not answer ({said}).{hint}") from error
 
