@@ -16,9 +16,7 @@ from .._values.choosing import CONFIG, Chooser, Question
 from .._values.errors import (
     ArgumentError,
     CompileError,
-    FrozenError,
     LoadError,
-    NoCompilerError,
     OutOfResourcesError,
     shortened,
 )
@@ -33,6 +31,8 @@ _EVERYWHERE: Final = ("num_warps", "num_stages")
 _GLUON: Final = "hopper_"
 #: The most warps of a block (1,024 threads of 32), and digits of any number.
 _WARPS, _DIGITS = 32, 9
+#: What numbers can bring about.
+_OF_NUMBERS: Final = (CompileError, LoadError, OutOfResourcesError)
 
 
 def as_text(kernel: str, given: Any) -> Any:
@@ -102,11 +102,9 @@ def told_of(kernel: str, own: Mapping[str, Any], options: Mapping[str, Any]) -> 
     """
     try:
         yield
-    except (NoCompilerError, FrozenError):
-        raise
     except (CompileError, LoadError, OutOfResourcesError) as error:
         wanted = of_options(kernel, own, options)
-        if not wanted:
+        if not wanted or type(error) not in _OF_NUMBERS:  # others say what else is missing
             raise
         shown = ", ".join(f"{name}={value}" for name, value in wanted.items())
         first, *others = str(error).splitlines()
