@@ -97,8 +97,8 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def pytest_generate_tests(metafunc: Any) -> None:
     if "xtarget_impl" in metafunc.fixturenames:
-        names = _implementations(metafunc.definition)
-        metafunc.parametrize("_xtarget_impl", names, ids=[impl for _, impl in names])
+        ways = _implementations(metafunc.definition)
+        metafunc.parametrize("_xtarget_impl", ways, ids=[impl for _, impl in ways])
     if "xtarget_device" not in metafunc.fixturenames:
         return
     from ._devices import choice
