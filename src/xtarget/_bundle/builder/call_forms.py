@@ -207,7 +207,8 @@ class _Forms:
         texts = option_texts(options)
         if texts is None:
             return
-        contiguous = [not isinstance(t, ArrayType) or t.contiguous for t in (*args, *given)]
+        contiguous = [not isinstance(t, ArrayType) or t.contiguous for t in args]
+        contiguous += [False] * len(given)  # its strides are symbols, whatever they are
         signature = (
             texts, tuple(contiguous), len(given),
             tuple(("s", t.dtype) if isinstance(t, ScalarType) else (t.dtype, t.ndim) for t in args),
