@@ -229,15 +229,16 @@ static int no_form(const xtarget_kernel *kernel, const struct xt_given *given, i
                    given->output_count);
   if (other_layout)
     return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no %s that writes an output with these "
-                   "strides. Give a C-contiguous output, or build the bundle with --views.",
-                   kernel->bundle->path, kernel->name);
+                   "strides. Give a C-contiguous output, build the bundle with --views, or have a compile "
+                   "server make it (xtarget_bundle_compile_by).", kernel->bundle->path, kernel->name);
   char inputs[500] = "";
   if (told_inputs(kernel, given->count, inputs, sizeof inputs))
     return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no call of %s of %s with (%s): it takes %s, "
                    "then outputs.", kernel->bundle->path, kernel->name, kernel->dtype, call, inputs);
   return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no call of %s of %s with (%s). Give arrays "
-                 "of that dtype, C-contiguous or transposed, or build the bundle with --views or "
-                 "--full.", kernel->bundle->path, kernel->name, kernel->dtype, call);
+                 "of that dtype, C-contiguous or transposed, build the bundle with --views or --full, "
+                 "or have a compile server make it (xtarget_bundle_compile_by).",
+                 kernel->bundle->path, kernel->name, kernel->dtype, call);
 }
 
 /* Whether nothing is to be computed: all outputs are empty, and so is what they are made of. */

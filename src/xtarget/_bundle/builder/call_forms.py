@@ -123,8 +123,8 @@ def call_records(
 
 def _alike(kernel: RegisteredKernel, args: Sequence[_Layout]) -> Iterator[Sequence[_Layout]]:
     """Calls that the same binaries may serve, beside those that the bundle was built for: arrays of
-    one dimension, in whose place libxtarget gives all contiguous ones of one shape, and numbers in
-    the place of arrays."""
+    one dimension, in whose place libxtarget gives all contiguous ones of one shape, numbers in the
+    place of arrays, and views."""
     arrays = [t for t in args if isinstance(t, ArrayType)]
     if not kernel.spec.elementwise or not arrays:
         return
@@ -136,6 +136,22 @@ def _alike(kernel: RegisteredKernel, args: Sequence[_Layout]) -> Iterator[Sequen
     if len(arrays) == len(args) > 1:
         for number in range(len(args)):
             yield [ScalarType(t.dtype) if n == number else t for n, t in enumerate(arrays)]
+    if len({t.shape for t in arrays}) == 1 and all(t.contiguous for t in arrays):
+        for number, type_ in enumerate(args):
+            for view in _views(type_) if isinstance(type_, ArrayType) else ():
+                yield [view if n == number else t for n, t in enumerate(args)]
+
+
+def _views(type_: ArrayType) -> Iterator[ArrayType]:
+    """In an array's place: it from its end, and a row for each row of a matrix."""
+    yield replace(type_, strides=tuple(-step for step in type_.strides))
+    if type_.ndim == 2:
+        columns = type_.shape[1]
+        yield replace(type_, strides=(columns, -1))
+        yield replace(type_, strides=(-columns, 1))
+        yield replace(type_, strides=(0, 1))
+        yield ArrayType(type_.dtype, (1, columns), (columns, 1))
+        yield ArrayType(type_.dtype, (columns,), (1,))
 
 
 def _code(source: str, request: CompileRequest) -> tuple[str, ...]:
