@@ -53,6 +53,10 @@ def test_a_row_for_each_row_and_arrays_from_their_end(library: Library, tmp_path
         (matrix[::-1], matrix), (matrix, matrix[:, ::-1]), (matrix[::-1, ::-1], matrix),
     ):  # fmt: skip
         np.testing.assert_array_equal(sub(one, other), one - other)
+    for out in (np.empty((20, 30), "float32").T, np.empty((30, 20), "float32")[::-1, ::-1]):
+        sub.launch([matrix, other := matrix[::-1].copy()], [out])
+        device.synchronize()
+        np.testing.assert_array_equal(out, matrix - other)
     for shape in ((1, 19), (29, 20), (19,)):
         with pytest.raises(Failed, match="has no call of sub"):
             sub(matrix, np.zeros(shape, "float32"))

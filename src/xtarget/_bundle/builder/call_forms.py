@@ -22,7 +22,7 @@ from ..._values.symbols import SymInt, Tracer, peek
 from ..._values.types import Artifact, CompileRequest, Target
 from ..._values.value_classes import value_class
 from ..._values.vendors import traits
-from ...spec import ABSENT, ArrayType, Launch, ScalarType
+from ...spec import ABSENT, ArrayType, Launch, Plan, ScalarType
 from ...targets._binaries.spirv import read_entry_points
 from ...targets._objects.scalars import PACK
 from ...targets._objects.tensor_maps import map_of
@@ -92,6 +92,11 @@ def call_records(
                     if out == "C":
                         for more in _alike(kernel, args):
                             forms.add(more, options, (), classes.COMPUTE_UNITS[-1])
+                        if kernel.spec.elementwise and views:
+                            units = classes.COMPUTE_UNITS[-1]
+                            plan = BuiltCall(kernel, target, example, args).plan(units, ())
+                            for given in _outputs(plan):
+                                forms.add(args, options, given, units)
                 if forms.unread:
                     incomplete(
                         f"{kernel.spec.name} of {dtype} for {target}: its plan never looks at the "
@@ -152,6 +157,16 @@ def _views(type_: ArrayType) -> Iterator[ArrayType]:
         yield replace(type_, strides=(0, 1))
         yield ArrayType(type_.dtype, (1, columns), (columns, 1))
         yield ArrayType(type_.dtype, (columns,), (1,))
+
+
+def _outputs(plan: Plan | None) -> Iterator[tuple[_Layout, ...]]:
+    """Layouts of a result that the binaries for transposed arguments may serve: it transposed, and
+    from its end."""
+    if plan is None or len(plan.outputs) != 1:
+        return
+    (result,) = plan.outputs
+    yield (relaid(result, "T"),)
+    yield (replace(result, strides=tuple(-step for step in result.strides)),)
 
 
 def _code(source: str, request: CompileRequest) -> tuple[str, ...]:
