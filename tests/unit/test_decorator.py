@@ -18,6 +18,7 @@ import xtarget
 from xtarget._arrays import dtypes
 from xtarget._values.sizes import contiguous_strides
 from xtarget.spec import (
+    ABSENT,
     ArrayType,
     Call,
     In,
@@ -129,7 +130,7 @@ def test_an_output_may_be_like_one_before_it() -> None:
     assert plan_of("two_outputs", X).outputs == (X, X)
 
 
-def plan_of(name: str, *types: ArrayType | ScalarType) -> Plan:
+def plan_of(name: str, *types: Any) -> Plan:
     args = types or (X, X, ScalarType("float32"))
     call = Call(name, args, {}, None, "cpu", 2, dtypes.NumpyRules())
     return xtarget.catalog()[name].plan(call)
@@ -307,3 +308,19 @@ def test_a_length_is_found_in_a_formula(
     given = ArrayType("float32", shape, contiguous_strides(shape))
     plan = plan_of("axpy", given, X, ScalarType("float32"))
     assert plan.outputs[0].shape == (found,)
+
+
+def test_a_length_of_an_array_that_is_left_out_is_found_in_a_formula_of_another() -> None:
+    inputs = {"x": In["float32", "D + 1"], "y": In["float32", "D"] | None}
+    outputs = {"out": Out["float32", "D"]}
+    register(inputs=inputs, outputs=outputs, sizes={"n": "D"}, grid="D")
+    x, nine = (ArrayType("float32", (n,), (1,)) for n in (10, 9))
+    for y in (nine, ABSENT):
+        plan = plan_of("axpy", x, y, ScalarType("float32"))
+        assert plan.outputs[0].shape == (9,)
+    with pytest.raises(xtarget.ArgumentError, match=r"whose dimension 0 has to be D \+ 1 = 11"):
+        plan_of("axpy", x, x, ScalarType("float32"))
+    inputs["x"] = In["float32", "L"]
+    register(inputs=inputs, outputs=outputs, sizes={"n": "D"}, grid="D")
+    with pytest.raises(xtarget.ArgumentError, match=r"D is a length of y, .* left out\. Give y"):
+        plan_of("axpy", x, ABSENT, ScalarType("float32"))
