@@ -190,8 +190,8 @@ def test_a_rules_own_error_of_xtarget_stays_as_it_is() -> None:
             r"output 'out' cannot be like 'x', which is a number, .*inputs=\(\"x\",\)",
         ),
         ({"outputs": {"out": (5,)}}, r"output 'out' is \(5,\)"),
-        ({"grid": (4,)}, r"grid is \(4,\)"),
-        ({"sizes": {"n": 1000}}, "size 'n' is 1000"),
+        ({"grid": 4.5}, r"grid is 4\.5"),
+        ({"sizes": {"n": [1000]}}, r"size 'n' is \[1000\]"),
     ],
 )
 def test_what_is_wrong_at_once_is_told_at_once(changes: dict[str, object], message: str) -> None:
@@ -308,6 +308,12 @@ def test_a_length_is_found_in_a_formula(
     given = ArrayType("float32", shape, contiguous_strides(shape))
     plan = plan_of("axpy", given, X, ScalarType("float32"))
     assert plan.outputs[0].shape == (found,)
+
+
+@pytest.mark.parametrize(("grid", "blocks"), [(1, (1, 1, 1)), ((3, 2), (3, 2, 1))])
+def test_a_grid_may_be_numbers(grid: Any, blocks: tuple[int, ...]) -> None:
+    register(grid=grid, sizes={"n": 1000})
+    assert plan_of("axpy").launches[0].grid == blocks
 
 
 def test_a_length_of_an_array_that_is_left_out_is_found_in_a_formula_of_another() -> None:

@@ -257,7 +257,7 @@ def place_of(fn: Any, parameter: str) -> str:
 
 
 def rules_of(kernel: str, part: str, given: Mapping[str, Any]) -> dict[str, Rule]:
-    """Functions of the call, some of them written as formulas.
+    """Functions of the call, some of them written as formulas or numbers.
 
     Raises:
         ArgumentError: one is neither.
@@ -266,6 +266,8 @@ def rules_of(kernel: str, part: str, given: Mapping[str, Any]) -> dict[str, Rule
 
 
 def rule_of(kernel: str, part: str, rule: Any) -> Rule:
+    if type(rule) is int or (type(rule) is tuple and all(type(n) is int for n in rule)):
+        rule = str(rule)
     if isinstance(rule, str):
         try:
             return formula(part, rule)
@@ -276,7 +278,7 @@ def rule_of(kernel: str, part: str, rule: Any) -> Rule:
         return checked
     raise ArgumentError(
         f"{kernel}: its {part} is {rule!r}. Give a function of the call's layouts: lambda c: ...; "
-        'or a formula as text: "cdiv(n, BLOCK)".'
+        'a formula as text: "cdiv(n, BLOCK)"; or a whole number.'
     )
 
 
