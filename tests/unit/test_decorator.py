@@ -253,19 +253,40 @@ def test_tritons_error_comes_with_file_and_line(target: str) -> None:
         assert said in str(caught.value)
 
 
-def test_triton_s_interpreter_is_named_where_it_makes_python_of_a_kernel(tmp_path: Path) -> None:
+INTERPRETED = """
+import torch, triton, triton.language as tl, xtarget
+from xtarget.spec import In, Out, step
+
+@xtarget.kernel(grid="cdiv(N, B)", constants={"B": 8})
+@triton.jit
+def doubled(x: In["float32", "N"], out: Out["x"], N, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i, i < N) * 2, i < N)
+
+@xtarget.kernel(inputs={"x": In["float32", "N"]}, outputs={"out": "x"}, constants={"B": 8})
+def chain(c):
+    yield step(doubled, 2)
+
+x, out = torch.arange(13.0), torch.zeros(13)
+doubled[(2,)](x, out, 13, B=8)
+assert (out == x * 2).all()
+for call in (lambda: xtarget.run("doubled", x), lambda: xtarget.get(doubled)(x),
+             lambda: xtarget.run("chain", x), lambda: xtarget.compile("doubled", x, target="cpu")):
+    try:
+        call()
+    except xtarget.XTargetError as error:
+        assert "TRITON_INTERPRET is set, so Triton made a Python function" in str(error), error
+    else:
+        raise SystemExit("no error")
+"""
+
+
+def test_triton_s_interpreter_runs_a_kernel_in_its_own_launches_and_is_named_in_ours(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("torch", reason="the interpreter takes torch's tensors")
     program = tmp_path / "interpreted.py"
-    program.write_text(
-        "import triton, xtarget\n"
-        "@triton.jit\n"
-        "def one(x, out): pass\n"
-        "try:\n"
-        "    xtarget.kernel(inputs=('x',), outputs={'out': 'x'}, grid=1)(one)\n"
-        "except xtarget.XTargetError as error:\n"
-        "    assert 'one cannot be compiled: TRITON_INTERPRET is set' in str(error), error\n"
-        "else:\n"
-        "    raise SystemExit('no error')\n"
-    )
+    program.write_text(INTERPRETED)
     done = run_python(str(program), TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stderr
 

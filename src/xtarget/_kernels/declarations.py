@@ -26,6 +26,7 @@ from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DtypeConstant
 from .._values.value_classes import value_class
 from .contexts import Heuristic, Rule, formula
+from .triton_wrappers import INTERPRETED, is_interpreted
 
 __all__ = ["Declaration", "Parameters", "constant_of", "place_of", "place_of_function"]
 
@@ -125,6 +126,8 @@ class Parameters:
     @classmethod
     def of(cls, kernel: str, fn: Any) -> Parameters:
         """Those of a `@triton.jit` function."""
+        if is_interpreted(fn):
+            raise XTargetError(f"{kernel} cannot be compiled: {INTERPRETED}")
         defaults = {p.name: p.default for p in fn.params if p.has_default}
         constexpr = frozenset(p.name for p in fn.params if p.is_constexpr)
         known = getattr(fn.fn, "__annotations__", {})

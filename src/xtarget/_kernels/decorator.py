@@ -19,7 +19,7 @@ from .declarations import Parameters
 from .declared_plans import CONFIG, planned
 from .declaring import declare
 from .descriptors import described
-from .triton_wrappers import name_of, over_constants, unwrapped
+from .triton_wrappers import INTERPRETED, is_interpreted, name_of, over_constants, unwrapped
 
 __all__ = ["kernel"]
 
@@ -152,6 +152,9 @@ def kernel(
 
     def decorate(function: _Function) -> _Function:
         own_name: str = name or name_of(function)
+        if is_interpreted(function):  # Triton's own launches go on; ours say why they cannot
+            libraries.refuse(own_name, INTERPRETED)
+            return function
         fn, wrapped = unwrapped(own_name, function)
         _check_function(own_name, fn, grid)
         heuristics = wrapped.pop("heuristics", {})
