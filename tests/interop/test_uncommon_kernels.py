@@ -21,9 +21,8 @@ import xtarget
 close, equal = np.testing.assert_allclose, np.testing.assert_array_equal
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_experts_blocks_are_as_many_as_there_are(on: str, dtype: str) -> None:
-    chosen = integers(0, 5, 9, 3).astype(dtype)
+def test_experts_blocks_are_as_many_as_there_are(on: str) -> None:
+    chosen = integers(0, 5, 9, 3)
     run, flat = xtarget.get("u.expert_blocks"), chosen.ravel()
     order, blocks = run(chosen, EXPERTS=8, TILE=4)
     padded = [-(-int((flat == e).sum()) // 4) * 4 for e in range(8)]
@@ -54,23 +53,20 @@ def recurrence(q: Any, k: Any, v: Any, g: Any, first: Any, scale: float, reverse
     return out, h
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-def test_a_recurrence_with_states_that_heuristics_see(on: str, reverse: bool) -> None:
+def test_a_recurrence_with_states_that_heuristics_see(on: str) -> None:
     q, k = floats(2, 5, 3, 10), floats(2, 5, 3, 10, seed=4)
     v, g = floats(2, 5, 3, 12, seed=5), -np.abs(floats(2, 5, 3, 10, seed=6))
     first, last = floats(2, 3, 10, 12, seed=7), np.zeros((2, 3, 10, 12), np.float32)
     run = xtarget.get("u.gated_recurrence")
-    right, _ = recurrence(q, k, v, None, None, 0.5, reverse)
-    close(run(q, k, v, scale=0.5, REVERSE=reverse), right, rtol=2e-5, atol=2e-5)
-    right, state = recurrence(q, k, v, g, first, 0.5, reverse)
-    for config in (0, 1):
-        last[:] = 0
-        found = run(q, k, v, g, first, last, 0.5, REVERSE=reverse, config=config)
-        close(found, right, rtol=2e-5, atol=2e-5)
-        close(last, state, rtol=2e-5, atol=2e-5)
+    right, _ = recurrence(q, k, v, None, None, 0.5, reverse=False)
+    close(run(q, k, v, scale=0.5), right, rtol=2e-5, atol=2e-5)
+    right, state = recurrence(q, k, v, g, first, 0.5, reverse=True)
+    found = run(q, k, v, g, first, last, 0.5, REVERSE=True, config=1)
+    close(found, right, rtol=2e-5, atol=2e-5)
+    close(last, state, rtol=2e-5, atol=2e-5)
 
 
-@pytest.mark.parametrize("flags", [{}, {"REVERSE": True}, {"EXCLUSIVE": True}], ids=str)
+@pytest.mark.parametrize("flags", [{}, {"REVERSE": True, "EXCLUSIVE": True}], ids=str)
 def test_a_length_that_only_a_table_says(on: str, flags: dict[str, Any]) -> None:
     x, starts = floats(45, 3), [0, 20, 21, 45]
 
@@ -126,15 +122,14 @@ def test_gradients_take_the_places_of_both_halves(on: str) -> None:
         close(x, right * (1 if grad is None else 0.25), rtol=2e-5, atol=2e-6)
 
 
-@pytest.mark.parametrize("reduction", ["none", "sum", "mean", "batchmean"])
+@pytest.mark.parametrize("reduction", ["none", "batchmean"])
 def test_a_flag_decides_the_shape_of_the_result(on: str, reduction: str) -> None:
     logq, target = -np.abs(floats(5, 21)), np.abs(floats(5, 21, seed=9))
     kept = np.array([1, 0, 1, 1, 0], bool)
     one = target * (np.log(target.astype(float)) - logq)
     for mask in (None, kept):
         right = one if mask is None else one * mask[:, None]
-        right = {"none": right, "sum": right.sum(), "mean": right.mean(),
-                 "batchmean": right.sum() / 5}[reduction]  # fmt: skip
+        right = right if reduction == "none" else right.sum() / 5
         found = xtarget.run("u.kl", logq, target, mask, REDUCTION=reduction)
         assert found.shape == np.shape(right)
         close(found, right, rtol=2e-5, atol=2e-5)
@@ -161,12 +156,11 @@ def test_a_convolution_goes_on_from_states_by_slot(on: str, with_states: bool) -
             close(states[slots[n]], line[-3:], rtol=1e-6)
 
 
-@pytest.mark.parametrize("config", [0, 1])
-def test_a_persistent_product_stores_parts_of_tiles(on: str, config: int) -> None:
+def test_a_persistent_product_stores_parts_of_tiles(on: str) -> None:
     a, b, scale = floats(33, 24), floats(40, 24, seed=4), floats(40, seed=5)
     right = a.astype(float) @ b.T
-    close(xtarget.run("u.persistent_matmul", a, b, config=config), right, atol=2e-5)
-    found = xtarget.run("u.persistent_matmul", a, b, scale, KIND="float16", config=config)
+    close(xtarget.run("u.persistent_matmul", a, b), right, atol=2e-5)
+    found = xtarget.run("u.persistent_matmul", a, b, scale, KIND="float16", config=1)
     close(found, right * scale, rtol=2e-3, atol=2e-2)
 
 
