@@ -269,7 +269,8 @@ def rules_of(kernel: str, part: str, given: Mapping[str, Any]) -> dict[str, Rule
 
 
 def rule_of(kernel: str, part: str, rule: Any) -> Rule:
-    if type(rule) is int or (type(rule) is tuple and all(type(n) is int for n in rule)):
+    numbers = rule if type(rule) is tuple else (rule,)
+    if numbers and all(type(n) is int and 0 <= n < 2**63 for n in numbers):
         rule = str(rule)
     if isinstance(rule, str):
         try:
