@@ -102,8 +102,11 @@ class _Planning:
             if array is not None and not d.strided and d.tile_of(name) is None:
                 self._require_layout(name, array)
         rules = self._context.__dict__["_rules"]
-        for name, length in d.solved.items():
-            rules[name] = partial(ask.size, f"length {name!r}", length)
+        for name in d.dims.keys() - self._context.__dict__.keys():  # no array that is given says it
+            if name in d.solved:
+                rules[name] = partial(ask.size, f"length {name!r}", d.solved[name])
+            else:
+                rules[name] = partial(_missing, d.name, name, d.dims[name])
         for name, size in d.sizes.items():
             rules[name] = partial(ask.size, f"size {name!r}", size)
         for name, value in d.constants.items():
@@ -441,6 +444,12 @@ class _Planning:
         dtypes = [array.dtype for array in self._inputs.arrays.values() if array is not None]
         default = float(default) if d.kinds.get(name) is float else default
         return Scalar(default, natural_scalar(default, dtypes))
+
+
+def _missing(kernel: str, length: str, array: str) -> None:
+    raise ArgumentError(
+        f"{kernel}: {length} is a length of {array}, which was left out. Give {array}."
+    )
 
 
 def _decided(heuristic: Heuristic, flag: Any, is_dtype: bool, context: Any) -> Any:

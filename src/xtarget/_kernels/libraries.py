@@ -285,6 +285,11 @@ def register(
         _tell(spec.name, spec.aliases, known)
 
 
+def refuse(name: str, why: str) -> None:
+    """Let calls of a name say why there is no such kernel."""
+    _names.refuse({name: why})
+
+
 def rely_on_updates(name: str) -> None:
     """Another library was told what a kernel writes, and does not ask again."""
     _relied_on.add(name)

@@ -9,12 +9,16 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Callable, Iterator
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-__all__ = ["holds"]
+from .._values.conditions import all_of
+
+__all__ = ["always", "holds"]
 
 _MISSING = object()
+#: What holds a value, the value's name there, and whether it is an item; else it is an attribute.
+_Read = tuple[Any, str, bool]
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 #: Functions that are looked into; what is behind more of them is not followed.
 _MOST = 200
@@ -26,8 +30,8 @@ _SETTLED = frozenset(sys.stdlib_module_names - {"__main__"}) | {"numpy", "triton
 
 def holds(plan: Callable[..., Any]) -> Callable[[], bool]:
     """A function that tells whether what a plan reads is what it is now."""
-    found: list[tuple[Callable[[], Any], Any]] = []  # objects that are the same ones
-    copied: list[tuple[Callable[[], Any], Any]] = []  # what changes in place
+    names: dict[str, Any] = {"now": _now, "same": _same}
+    conditions: list[str] = []
     seen: dict[int, Any] = {}  # by id; an object that lives has its id alone
     waiting: list[Any] = [plan]
     while waiting and len(seen) < _MOST:
@@ -39,56 +43,67 @@ def holds(plan: Callable[..., Any]) -> Callable[[], bool]:
             waiting += value[:_MOST_ELEMENTS]
         own = _root(value.func if isinstance(value, functools.partial) else value) == "xtarget"
         for read in _reads(value):
-            now = read()
-            if own:  # what our functions hold stays; it may be a user's function
-                pass
-            elif type(now) not in _PLAIN and _is_plain(now):
-                copied.append((read, _copied(now)))
-            else:
-                found.append((read, now))
+            now = _now(*read)
+            if not own:  # what our functions hold stays; it may be a user's function
+                conditions.append(_condition(len(conditions), read, now, names))
             waiting += now if type(now) in (tuple, list) else [now]
             waiting += now.values() if type(now) is dict else []
 
-    def same() -> bool:
-        for read, before in found:
-            now = read()
-            if now is not before and not (type(now) in _PLAIN and _same(now, before)):
-                return False
-        return not copied or all(_same(read(), before) for read, before in copied)
-
-    return same if found or copied else _always
+    return all_of(conditions, names) if conditions else always
 
 
-def _always() -> bool:
+def always() -> bool:
+    """What a plan that reads nothing is: as it was."""
     return True
+
+
+def _now(holder: Any, name: str, is_item: bool) -> Any:
+    try:
+        return holder[name] if is_item else getattr(holder, name)
+    except (KeyError, ValueError):  # a cell that is not set yet
+        return _MISSING
+
+
+def _condition(number: int, read: _Read, now: Any, names: dict[str, Any]) -> str:
+    """The text of the condition that what is read is what it is now."""
+    holder, name, is_item = read
+    names[f"h{number}"] = holder
+    text = f"h{number}[{name!r}]" if is_item else f"h{number}.{name}"
+    if now is _MISSING:
+        text = f"now(h{number}, {name!r}, {is_item})"
+    plain = _is_plain(now)
+    names[f"v{number}"] = _copied(now) if plain else now
+    if not plain:
+        return f"{text} is v{number}"
+    by_value = f"same({text}, v{number})"
+    return f"({text} is v{number} or {by_value})" if type(now) in _PLAIN else by_value
 
 
 def _root(function: Any) -> str:
     return (getattr(function, "__module__", None) or "").partition(".")[0]
 
 
-def _reads(value: Any) -> Iterator[Callable[[], Any]]:
-    """Functions that read the values that a function may read."""
+def _reads(value: Any) -> Iterator[_Read]:
+    """The values that a function may read."""
     if isinstance(value, functools.partial):
-        yield from [functools.partial(getattr, value, name) for name in ("func", "args")]
-        yield lambda: value.keywords
+        yield from ((value, name, False) for name in ("func", "args", "keywords"))
     elif isinstance(value, MethodType):
-        yield lambda: value.__func__
+        yield value, "__func__", False
     elif isinstance(value, FunctionType):
         names = set(_names(value.__code__))
         own = _root(value) in _SETTLED
         for cell in value.__closure__ or ():
-            yield functools.partial(_content, cell)
+            yield cell, "cell_contents", False
             if not own:
-                yield from _attributes(_content(cell), names)
+                yield from _attributes(_now(cell, "cell_contents", False), names)
         if own:
             return
         for name in sorted(_globals(value.__code__) & value.__globals__.keys()):
-            yield functools.partial(value.__globals__.get, name, _MISSING)
+            yield value.__globals__, name, True
             yield from _attributes(value.__globals__[name], names)
 
 
-def _attributes(held: Any, names: set[str], depth: int = 3) -> Iterator[Callable[[], Any]]:
+def _attributes(held: Any, names: set[str], depth: int = 3) -> Iterator[_Read]:
     """Attributes of a module, a class or an object that go by names of a function's code."""
     if isinstance(held, ModuleType):
         settled = held.__name__.partition(".")[0] in _SETTLED
@@ -98,7 +113,7 @@ def _attributes(held: Any, names: set[str], depth: int = 3) -> Iterator[Callable
         return
     kept = vars(held)
     for name in sorted(names & kept.keys()):
-        yield functools.partial(kept.get, name, _MISSING)
+        yield kept, name, True
         yield from _attributes(kept[name], names, depth - 1)
 
 
@@ -123,13 +138,6 @@ def _names(code: CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)
-
-
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not set yet
-        return _MISSING
 
 
 def _is_plain(value: Any) -> bool:

@@ -72,7 +72,8 @@ def bind(
     place = place_of(spec, [*views, out_view, *given.out_views], device)
     argument_types(spec, args, views)  # says what does not fit before a device is opened
     opened = registry.open_device(place)
-    checks = [] if kernel.fixed else [plan_values.holds(spec.plan)]
+    plan_holds = plan_values.always if kernel.fixed else plan_values.holds(spec.plan)
+    checks = [plan_holds] if plan_holds is not plan_values.always else []
     as_set = setting_holds(spec, options)
     if as_set is not None:
         checks.append(as_set)
@@ -150,7 +151,7 @@ def bind(
         counts=spec.counts if out is None else (),
         updates=planned.updates,
         against=planned.against,
-        checks=tuple(checks),
+        checks=tuple(dict.fromkeys(checks)),
         index_check=None if spec.bounds is None else index_check(spec, options),
     )
     entry = None if tracer is None else CallClass(call, form, tracer, results, types)

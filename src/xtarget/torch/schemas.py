@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .._values.authoring import REQUIRED
 from .._values.errors import ArgumentError
 from .._values.float8 import way_out
 from .._values.types import DTYPES, DtypeConstant
@@ -87,6 +88,8 @@ _OF_ONE = {("expand_dims", "axis"): "int[1]"}
 
 def _option(spec: KernelSpec, name: str, default: Any) -> str:
     """An option as torch writes it, by the type of its default."""
+    if default is REQUIRED:
+        return f"int {name}"
     if isinstance(default, bool):
         return f"bool {name}={default}"
     if isinstance(default, int):
