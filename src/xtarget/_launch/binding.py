@@ -72,8 +72,8 @@ def bind(
     place = place_of(spec, [*views, out_view, *given.out_views], device)
     argument_types(spec, args, views)  # says what does not fit before a device is opened
     opened = registry.open_device(place)
-    plan_holds = plan_values.always if kernel.fixed else plan_values.holds(spec.plan)
-    checks = [plan_holds] if plan_holds is not plan_values.always else []
+    reads = None if kernel.fixed else plan_values.Reads(spec.plan)
+    checks = [] if reads is None or reads.holds is plan_values.always else [reads.holds]
     as_set = setting_holds(spec, options)
     if as_set is not None:
         checks.append(as_set)
@@ -88,6 +88,8 @@ def bind(
         tracer, planned = warm.tracer, warm.planned
     else:
         tracer, planned = call_plans.planned(given, opened.info, contiguous)
+        if reads is not None:
+            reads.leave_own()
     if is_apart() and len(planned.launches) > 1:
         info = opened.info
         wanted = [

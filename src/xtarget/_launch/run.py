@@ -42,6 +42,8 @@ __all__ = ["forget_calls", "run"]
 #: Runs calls in the place of `run` while somebody observes them (`_launch.observe`).
 observed: Callable[..., Any] | None = None
 _Out = TypeVar("_Out")
+#: Types of options whose equals are the same option.
+_EXACT = frozenset((bool, int, str, type(None)))
 
 # type -> how to describe its arrays; scalars get a describer of their own
 _describers: dict[type, Any] = {}
@@ -330,12 +332,19 @@ if _native is not None:
     run, _in_core = native.install(_native, run, globals())
 
 
+def _option_part(value: Any) -> tuple[Any, ...]:
+    """Tell an option from what Python takes for its equal: True, 1 and 1.0, or -0.0 and 0.0."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return (kind, *map(_option_part, value))
+    if isinstance(value, float):
+        return kind, repr(value)
+    return (kind, value) if kind in _EXACT else (kind, value, repr(value))
+
+
 def _options_key(options: Options) -> Hashable:
-    key = tuple(  # with the type: True and 1 and 1.0 are equal, but not the same option
-        (name, type(value), tuple(value) if isinstance(value, list) else value)
-        for name, value in sorted(options.items())
-    )
     try:
+        key = tuple((name, *_option_part(value)) for name, value in sorted(options.items()))
         hash(key)
     except Exception:  # TypeError, a ValueError of a memoryview, and what a class makes of it
         wrong = ", ".join(f"{name}={shortened(value)}" for name, value in options.items())
