@@ -13,7 +13,9 @@ from xtarget.spec import ArgumentError, ArrayType, Call, DtypeRules, KernelSpec,
 
 from ..plans.elementwise import DtypeRule, compute_dtype
 from ..plans.folds import extreme_and_place
+from ..plans.movement import integers
 from ..plans.norms import batch_norm_in_order
+from ..plans.options import found
 from ..plans.random import dropout_alone
 from . import (
     activations,
@@ -112,6 +114,7 @@ _DEFAULTS: Sequence[tuple[str, str, Mapping[str, Any]]] = (
     ("std", "torch.std", {"ddof": 1}),
     ("var_mean", "torch.var_mean", {"ddof": 1}),
     ("normalize", "torch.normalize", {"axis": 1}),
+    ("one_hot", "torch.one_hot", {"dtype": "int64"}),
     ("resize_bilinear", "torch.upsample_bilinear", {"align_corners": True}),
 )  # fmt: skip
 #: What these libraries have no default for, where the row has one: the row, the names, the option.
@@ -304,6 +307,28 @@ def _instance_norm() -> KernelSpec:
     )  # fmt: skip
 
 
+def _bincount(names: str, inputs: tuple[str, ...], summary: str) -> KernelSpec:
+    """torch and NumPy count up to the largest integer, and at least up to another."""
+    row = _ROWS["bincount"]
+
+    def plan(call: Call) -> Plan:
+        (least,) = integers(call, "minlength", count=1)
+        length = max(found(call, "length"), least)
+        return row.plan(replace(call, options={"length": length}))
+
+    def reference(
+        index: Any, weights: Any = None, length: int | None = None, minlength: int = 0
+    ) -> Any:
+        assert row.reference is not None
+        whole = max(int(index.max()) + 1 if length is None else length, minlength)
+        return row.reference(index, weights, length=whole)
+
+    return _named(
+        "bincount", names, plan=plan, reference=reference, inputs=inputs, summary=summary,
+        options={"length": None, "minlength": 0},
+    )  # fmt: skip
+
+
 def _floats(name: str, of: str, rule: DtypeRule) -> KernelSpec:
     """NumPy's gives floats, of integers and bool too."""
     row = _ROWS[of]
@@ -334,7 +359,10 @@ def _batch_norm() -> KernelSpec:
 
 ROWS: tuple[KernelSpec, ...] = (
     *(_with_defaults(*one) for one in _DEFAULTS),
-    *(_with_defaults(of, names, {option: None}) for of, names, option in _REQUIRED),
+    *(
+        replace(_with_defaults(of, names, {option: None}), found={})
+        for of, names, option in _REQUIRED
+    ),
     _division("onnx::Div", "trunc_divide"),
     _division("tf.Div", "trunc_divide"),
     _division("tf.div", "floor_divide"),
@@ -345,6 +373,10 @@ ROWS: tuple[KernelSpec, ...] = (
     _onnx_pow(),
     _without_mask(),
     _instance_norm(),
+    _bincount("torch.bincount", ("index", "weights?"), "bincount up to the largest, or up to "
+              "minlength"),
+    _bincount("np.bincount numpy.bincount", ("index",), "bincount up to the largest, or up to "
+              "minlength, without weights, whose sums NumPy has in float64: give them to bincount"),
     _floats("fabs", "abs", FLOATING),
     _floats("rint", "round", FLOATING),
     _floats("sinc", "sinc", QUOTIENT),

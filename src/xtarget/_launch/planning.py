@@ -75,7 +75,7 @@ def call_of(
     return Call(
         kernel=kernel.spec.name,
         args=tuple(types),
-        options={**kernel.spec.options, **options},
+        options={**kernel.spec.planned_with, **options},
         out=out,
         vendor=target.vendor,
         compute_units=compute_units,

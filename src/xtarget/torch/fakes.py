@@ -135,7 +135,7 @@ def result_count(kernel: RegisteredKernel) -> int:
             for name, s in zip(spec.inputs, shapes, strict=False)
             if s is not None
         ]
-        call = Call(spec.name, tuple(types), dict(spec.options), None, "cpu", 1, _RULES)
+        call = Call(spec.name, tuple(types), dict(spec.planned_with), None, "cpu", 1, _RULES)
         try:
             return len(spec.plan(call).outputs) - counts
         except Exception as error:  # a user's plan, for arguments that are only a guess
