@@ -12,7 +12,6 @@ from typing import Any
 from xtarget.spec import ArgumentError, ArrayType, Call, DtypeRules, KernelSpec, Plan
 
 from ..plans.elementwise import DtypeRule, compute_dtype
-from ..plans.folds import extreme_and_place
 from ..plans.movement import integers
 from ..plans.norms import batch_norm_in_order
 from ..plans.options import found
@@ -37,7 +36,7 @@ from . import (
     segments,
     slices,
     sorting,
-    torch_types,
+    torch_forms,
 )
 from .row import BY_LIBRARY, elementwise
 from .rules import FLOATING, NUMBERS, QUOTIENT
@@ -184,25 +183,6 @@ def _division(names: str, of_integers: str) -> KernelSpec:
     return _named(
         "div", names, plan=plan, reference=reference, weak=None, exact=True,
         summary=f"div; of integers {of_integers}", tolerance=integers.tolerance,
-    )  # fmt: skip
-
-
-def _extreme(name: str) -> KernelSpec:
-    """torch's max and min give the indices too, where they go along an axis."""
-    largest = name == "max"
-    values = _ROWS[name].reference
-
-    def reference(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        assert values is not None
-        found = values(x, axis=axis, keepdims=keepdims)
-        places = _ROWS[f"arg{name}"].reference
-        assert places is not None
-        return found if axis is None else (found, places(x, axis=axis, keepdims=keepdims))
-
-    return _named(
-        name, f"torch.{name}", inputs=("x",), apart=(), plan=extreme_and_place(largest),
-        reference=reference, options={"axis": None, "keepdims": False},
-        summary=f"{name} over all; along an axis, {name} and arg{name}",
     )  # fmt: skip
 
 
@@ -366,20 +346,23 @@ ROWS: tuple[KernelSpec, ...] = (
     _division("onnx::Div", "trunc_divide"),
     _division("tf.Div", "trunc_divide"),
     _division("tf.div", "floor_divide"),
-    _extreme("max"),
-    _extreme("min"),
     _torch_pad(),
     _rms_norm(),
     _onnx_pow(),
     _without_mask(),
     _instance_norm(),
-    _bincount("torch.bincount", ("index", "weights?"), "bincount up to the largest, or up to "
-              "minlength"),
-    _bincount("np.bincount numpy.bincount", ("index",), "bincount up to the largest, or up to "
-              "minlength, without weights, whose sums NumPy has in float64: give them to bincount"),
+    _bincount(
+        "torch.bincount", ("index", "weights?"), "bincount up to the largest, or up to minlength"
+    ),
+    _bincount(
+        "np.bincount numpy.bincount",
+        ("index",),
+        "bincount up to the largest, or up to "
+        "minlength, without weights, whose sums NumPy has in float64: give them to bincount",
+    ),
     _floats("fabs", "abs", FLOATING),
     _floats("rint", "round", FLOATING),
     _floats("sinc", "sinc", QUOTIENT),
     _batch_norm(),
-    *torch_types.ROWS,
+    *torch_forms.ROWS,
 )

@@ -60,9 +60,9 @@ def test_what_says_no_length(device: str, args: list[Any], message: str) -> None
 
 
 def test_what_is_not_run_at_once_has_to_be_told(device: str) -> None:
-    with pytest.raises(ArgumentError, match="length is not given.* Give length="):
+    with pytest.raises(ArgumentError, match=r"length is not given.* Give length="):
         xtarget.get("bincount").prepare(INDEX, device=device)
-    with pytest.raises(ArgumentError, match="read here. Give classes="):
+    with pytest.raises(ArgumentError, match=r"read here\. Give classes="):
         xtarget.fuse(lambda x: xtarget.run("one_hot", x))(INDEX, device=device)
     with pytest.raises(ArgumentError, match="Give classes="):
         xtarget.run("tf.one_hot", INDEX, device=device)
