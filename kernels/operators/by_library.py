@@ -38,8 +38,9 @@ from . import (
     sorting,
     torch_forms,
 )
+from .references import written
 from .row import BY_LIBRARY, elementwise
-from .rules import FLOATING, NUMBERS, QUOTIENT
+from .rules import FLOATING, FLOATS, NUMBERS, PROMOTED, QUOTIENT
 from .spellings import spellings
 
 __all__ = ["ROWS"]
@@ -127,6 +128,7 @@ _REQUIRED: Sequence[tuple[str, str, str]] = (
     ("kthvalue", "torch.kthvalue", "k"),
     ("full_like", "np.full_like torch.full_like", "value"),
     ("one_hot", "tf.one_hot", "classes"),
+    ("einsum", "np.einsum numpy.einsum torch.einsum tf.einsum", "subscripts"),
     ("unsorted_segment_sum", "tf.unsorted_segment_sum", "segments"),
     ("randperm", "torch.randperm", "n"),
     *((row, f"torch.{row}", "kernel") for row in _WINDOWS.split()),
@@ -243,6 +245,16 @@ def _rms_norm() -> KernelSpec:
     )  # fmt: skip
 
 
+def _rrelu() -> KernelSpec:
+    """torch's leaky relu of a random slope, as it is outside of training."""
+    return elementwise(
+        "torch.rrelu", "x", "x; x (lower + upper) / 2 below 0, as torch's outside of training",
+        written("np.where(a > 0, a, a * ((lower + upper) / 2))"), "torch.rrelu rrelu RReLU",
+        file="activations", rule=PROMOTED, dtypes=FLOATS, category=BY_LIBRARY, function="rrelu",
+        numbers={"lower": 1 / 8, "upper": 1 / 3}, tolerance=(2, 0),
+    )  # fmt: skip
+
+
 def _onnx_pow() -> KernelSpec:
     """ONNX's has the dtype of the base."""
 
@@ -348,6 +360,9 @@ ROWS: tuple[KernelSpec, ...] = (
     _division("tf.div", "floor_divide"),
     _torch_pad(),
     _rms_norm(),
+    _named("sort_with_indices", "torch.sort",
+           summary="elements in order along axis, and their indices"),
+    _rrelu(),
     _onnx_pow(),
     _without_mask(),
     _instance_norm(),

@@ -114,7 +114,9 @@ _REASONS: Mapping[str, str] = {
     "inverse": "a matrix is inverted by the library of the arrays; 1 / x is reciprocal",
     "torch.median torch.nanmedian torch.mode": "torch's gives the lower of two in the middle, and "
     "indices: run kthvalue, or median or mode for NumPy's and SciPy's",
-    "torch.sort": "torch's gives indices too: run sort_with_indices, or sort for NumPy's",
+    "gumbel_softmax": "it draws numbers: run exponential, then softmax of (x - log of these) / tau",
+    "alpha_dropout feature_alpha_dropout": "no kernel here keeps the mean and the variance: run "
+    "rand, then where and a sum, in a function of xtarget.fuse",
     "torch.split": "torch's number is the length of a part: run split with sections=, their "
     "number, or the length of each",
     "torch.range": "torch's has its end: run arange",
