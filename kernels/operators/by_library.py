@@ -360,8 +360,9 @@ ROWS: tuple[KernelSpec, ...] = (
     _division("tf.div", "floor_divide"),
     _torch_pad(),
     _rms_norm(),
-    _named("sort_with_indices", "torch.sort",
-           summary="elements in order along axis, and their indices"),
+    _named(
+        "sort_with_indices", "torch.sort", summary="elements in order along axis, and their indices"
+    ),
     _rrelu(),
     _onnx_pow(),
     _without_mask(),
