@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from .. import _cache
@@ -49,7 +48,7 @@ def explain_call(
         )
     choices = [_choice(one) for one in asked]
     if served != variants.OWN and not registered.spec.impl:
-        row = replace(registered, spec=replace(registered.spec, impl=variants.OWN))
+        row = registered.changed(impl=variants.OWN)
         own = planning.compile_requests(row, inputs.args, inputs.options, goal, general=general)
         if _are_alike(requests, own):
             served, why = variants.OWN, f"the operator's own row; {served} leaves this call to it"
