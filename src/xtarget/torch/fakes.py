@@ -102,7 +102,7 @@ def fake_results(
 
 
 def _planned(
-    spec: KernelSpec, types: Sequence[Any], options: Mapping[str, Any], results: int
+    spec: KernelSpec, types: tuple[Any, ...], options: Mapping[str, Any], results: int
 ) -> list[tuple[str, Any]]:
     """Dtypes and shapes of the results.
 
