@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,7 @@ __all__ = [
     "forget",
     "is_trying",
     "local_entries",
+    "note_asked",
     "on_change",
     "shipped_entries",
     "shipped_folder",
@@ -58,7 +59,7 @@ class Served:
 
     Attributes:
         sizes: as numbers.
-        how: `measured`, `derived`, `default`, or `tried` while it is tuned.
+        how: `measured`, `derived`, `default`, `tried` while it is tuned, or `asked for`.
         where: the entry, for people.
     """
 
@@ -96,6 +97,13 @@ def trying(taken: Mapping[str, Any]) -> Iterator[list[Served]]:
         yield trial.seen
     finally:
         _trial.reset(token)
+
+
+def note_asked(choice: Any) -> None:
+    """The question that was answered last has another choice, which the caller asks for."""
+    trial = _trial.get()
+    if trial is not None and trial.seen:
+        trial.seen[-1] = replace(trial.seen[-1], choice=choice, how="asked for", where="config=")
 
 
 def is_trying() -> bool:
