@@ -5,6 +5,7 @@ the few lines that pick from them. Nothing here changes a result beyond the orde
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final, NamedTuple
 
 from xtarget.spec import cdiv, next_power_of_2
@@ -360,9 +361,8 @@ def choose(wanted: Wanted) -> Choice:
     """
     tables = ("matmul with a tail", wanted.table)[0 if wanted.tail else 1 :]
     for table in tables:
-        held = [
-            row for row in choices.rows(wanted.vendor, wanted.arch, table) if _holds(wanted, row)
-        ]
+        alike = _of_words(wanted.vendor, wanted.arch, table, wanted.kind, wanted.b, wanted.out)
+        held = [row for row, tile, way in alike if _holds(wanted, row, tile, way)]
         if held:
             compared = [row for row in held if row.cost] if held[0].cost else held[:1]
             _, parts, row = min(
@@ -374,16 +374,25 @@ def choose(wanted: Wanted) -> Choice:
     return Choice(_by_rule(wanted))
 
 
-def _holds(wanted: Wanted, row: choices.Row) -> bool:
-    """Whether a row is of a product like this."""
-    words = {"operands": wanted.kind, "b": wanted.b, "out": wanted.out}
-    if any(row.text.get(name, word) != word for name, word in words.items()):
-        return False
-    if not _can(wanted, row.text.get("way", "tiles")):
+@cache
+def _of_words(
+    vendor: str, arch: str, table: str, operands: str, b: str, out: str
+) -> tuple[tuple[choices.Row, MatmulTile, str], ...]:
+    """The rows for operands and a result of these kinds, each with its tile and its way."""
+    words = {"operands": operands, "b": b, "out": out}
+    return tuple(
+        (row, MatmulTile(*row.config), row.text.get("way", "tiles"))
+        for row in choices.rows(vendor, arch, table)
+        if all(row.text.get(name, word) == word for name, word in words.items())
+    )
+
+
+def _holds(wanted: Wanted, row: choices.Row, tile: MatmulTile, way: str) -> bool:
+    """Whether a row is for a product like this."""
+    if not _can(wanted, way):
         return False
     if "descriptors" in row.text and not wanted.hosted:
         return False
-    tile = MatmulTile(*row.config)
     if not _may_fold(wanted, tile) or not row.holds(m=wanted.m, n=wanted.n, k=wanted.k):
         return False
     low, high = row.blocks

@@ -34,6 +34,7 @@ from .outs import Outs, check_writable
 from .specializing import Slot
 from .staging import Staging
 from .undeclared import declare_stores
+from .untold import check_told
 
 __all__ = ["bind", "on_bound"]
 
@@ -62,6 +63,7 @@ def bind(
     kernel = libraries.find(kernel_name)
     spec = kernel.spec
     check_arguments(spec, args, options)
+    check_told(spec, options)
     views = [None if a is None or _arrays.is_scalar(a) else _arrays.view_of(a) for a in args]
     several = out if type(out) is Outs else ()
     for array in several or (out,):

@@ -82,7 +82,7 @@ def call_of(
     return Call(
         kernel=spec.name,
         args=tuple(types),
-        options={**spec.options, **options},
+        options={**spec.planned_with, **options},
         out=out,
         vendor=target.vendor,
         compute_units=compute_units,

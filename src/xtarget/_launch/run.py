@@ -33,6 +33,7 @@ from .known import classes as _classes
 from .known import first_time, forget, forget_calls, remember
 from .lifetimes import keep_until_passed
 from .outs import Outs, check_writable, describe_outs, outs_of
+from .untold import UntoldError, found_in
 
 if TYPE_CHECKING:
     from .._values.aliases import Args, Key, Options
@@ -275,6 +276,9 @@ def run(
             call = _bound(known, kernel, args, out, device, options, stream)
         except CompileError as error:
             return run_by_host(error, kernel, args, out, options)
+        except UntoldError:
+            told = found_in(kernel, args, device, stream, options)
+            return run(kernel, *args, out=out, device=device, stream=stream, **told)
     for consent in call.consents:
         consent(args, out)
     on = None if stream is None else streams.resolve(call.device, stream)

@@ -72,6 +72,7 @@ def schemas(spec: KernelSpec, results: int) -> Iterator[tuple[str, str]]:
 #: torch's types of options whose default does not tell all that they take: None, then a number.
 _NONE = {
     **dict.fromkeys(("axes", "steps", "stops", "window"), "int[]?"),
+    **dict.fromkeys(("classes", "length", "longest", "segments"), "int?"),
     **dict.fromkeys(("neginf", "posinf", "scale", "softcap"), "float?"),
     "dtype": "ScalarType?",
     "initial": "Scalar?",
