@@ -109,6 +109,7 @@ int xt_kernel_ask(xtarget_kernel *kernel, const struct xt_given *given, const st
   size_t size = 0;
   unsigned found = 0;
   int status = XTARGET_OK;
+  double begun = xt_clock();
   *asked = 0;
   pthread_mutex_lock(&kernel->asking);
   if (atomic_load(&kernel->first) == seen) { /* else another thread has asked meanwhile */
@@ -119,6 +120,9 @@ int xt_kernel_ask(xtarget_kernel *kernel, const struct xt_given *given, const st
     if (!status) status = believe(kernel, &answer, hex, &bundle);
     if (!status) status = xt_kernel_offer(kernel, bundle, 1, &found);
     if (!status && !found) status = lies(kernel, "it has another kernel than was asked for");
+    if (!status)
+      xt_log(XT_LOG_INFO, "compile %s, target %s, by %s: %.1f ms", kernel->name,
+             kernel->device->target, kernel->server, xt_clock() - begun);
     xtarget_bundle_close(bundle); /* its offers keep it */
     free(request);
   }

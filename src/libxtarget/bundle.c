@@ -201,14 +201,17 @@ void xt_bundle_keep(xtarget_bundle *bundle) { atomic_fetch_add(&bundle->referenc
 static int opened(xtarget_bundle *bundle, const char *trust, xtarget_bundle **result) {
   int status = read_head(bundle, trust);
   if (!status) status = xt_lock_open(&bundle->lock_file);
-  if (status)
+  if (status) {
     xtarget_bundle_close(bundle);
-  else
-    *result = bundle;
-  return status;
+    return status;
+  }
+  xt_log(XT_LOG_INFO, "open the bundle %s, targets: %u, signed by: %s", bundle->path,
+         bundle->section_count, *bundle->signer ? bundle->signer : "not asked");
+  *result = bundle;
+  return XTARGET_OK;
 }
 
-int xtarget_bundle_open(const char *path, const char *trust, xtarget_bundle **result) {
+static int open_file(const char *path, const char *trust, xtarget_bundle **result) {
   if (!path || !*path || !result)
     return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_bundle_open needs a path and a place for the "
                    "bundle.");
@@ -232,8 +235,11 @@ int xtarget_bundle_open(const char *path, const char *trust, xtarget_bundle **re
   return opened(bundle, trust, result);
 }
 
-int xtarget_bundle_open_memory(const void *bytes, size_t size, const char *trust,
-                               xtarget_bundle **result) {
+int xtarget_bundle_open(const char *path, const char *trust, xtarget_bundle **result) {
+  return xt_told(open_file(path, trust, result));
+}
+
+static int open_memory(const void *bytes, size_t size, const char *trust, xtarget_bundle **result) {
   if (!bytes || !result)
     return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_bundle_open_memory needs bytes and a place for "
                    "the bundle.");
@@ -243,6 +249,11 @@ int xtarget_bundle_open_memory(const void *bytes, size_t size, const char *trust
   bundle->memory = bytes;
   bundle->size = size;
   return opened(bundle, trust, result);
+}
+
+int xtarget_bundle_open_memory(const void *bytes, size_t size, const char *trust,
+                               xtarget_bundle **result) {
+  return xt_told(open_memory(bytes, size, trust, result));
 }
 
 int xt_bundle_take(uint8_t *bytes, size_t size, const char *name, const char *trust,

@@ -51,7 +51,7 @@ static int read_arguments(const xtarget_kernel *kernel, const xtarget_argument *
   for (size_t i = 0; i < count; i++) {
     const xtarget_argument *argument = &arguments[i];
     given->arguments[i] = argument;
-    if (argument->kind < XTARGET_ABSENT || argument->kind > XTARGET_REAL)
+    if (argument->kind < XTARGET_ABSENT || argument->kind > XTARGET_UNSIGNED)
       return xt_fail(XTARGET_BAD_ARGUMENT, "argument %zu is of the kind %d, which is none.", i + 1,
                      argument->kind);
     if (argument->kind != XTARGET_TENSOR ||
@@ -90,7 +90,7 @@ static int matches(const struct xt_form *form, const struct xt_given *given) {
     const struct xt_form_argument *want = i < form->argument_count ? &form->arguments[i] : &none;
     int kind = i < given->count ? given->arguments[i]->kind : XTARGET_ABSENT;
     if (want->kind == 0 ? kind != XTARGET_ABSENT
-        : want->kind == 1 ? kind != XTARGET_INTEGER && kind != XTARGET_REAL
+        : want->kind == 1 ? kind == XTARGET_ABSENT || kind == XTARGET_TENSOR
                           : kind != XTARGET_TENSOR)
       return 0;
     if (want->kind == 2 &&
@@ -229,21 +229,29 @@ static int no_form(const xtarget_kernel *kernel, const struct xt_given *given, i
                    given->output_count);
   if (other_layout)
     return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no %s that writes an output with these "
-                   "strides. Give a C-contiguous output, or build the bundle with --views.",
-                   kernel->bundle->path, kernel->name);
+                   "strides. Give a C-contiguous output, build the bundle with --views, or have a compile "
+                   "server make it (xtarget_bundle_compile_by).", kernel->bundle->path, kernel->name);
   char inputs[500] = "";
   if (told_inputs(kernel, given->count, inputs, sizeof inputs))
     return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no call of %s of %s with (%s): it takes %s, "
                    "then outputs.", kernel->bundle->path, kernel->name, kernel->dtype, call, inputs);
   return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has no call of %s of %s with (%s). Give arrays "
-                 "of that dtype, C-contiguous or transposed, or build the bundle with --views or "
-                 "--full.", kernel->bundle->path, kernel->name, kernel->dtype, call);
+                 "of that dtype, C-contiguous or transposed, build the bundle with --views or --full, "
+                 "or have a compile server make it (xtarget_bundle_compile_by).",
+                 kernel->bundle->path, kernel->name, kernel->dtype, call);
 }
 
+/* Whether nothing is to be computed: all outputs are empty, and so is what they are made of. */
 static int all_empty(const struct xt_given *given) {
+  size_t arrays = 0, empty = 0;
   for (size_t i = 0; i < given->output_count; i++)
     if (given->outputs[i].count) return 0;
-  return given->output_count > 0;
+  for (size_t i = 0; i < given->count; i++) {
+    if (given->arguments[i]->kind != XTARGET_TENSOR) continue;
+    arrays++;
+    empty += !given->arrays[i].count;
+  }
+  return given->output_count > 0 && (empty || !arrays);
 }
 
 /* Elementwise kernels see contiguous arrays of one shape as arrays of one dimension. Gives 0 where
@@ -332,17 +340,19 @@ static int does_not_serve(const xtarget_kernel *kernel) {
                  kernel->name);
 }
 
-int xtarget_kernel_call(xtarget_kernel *kernel, void *stream, const xtarget_argument *arguments,
-                        size_t argument_count, const xtarget_tensor *outputs, size_t output_count) {
+static int looked_up_call(xtarget_kernel *kernel, void *stream, const xtarget_argument *arguments,
+                          size_t argument_count, const xtarget_tensor *outputs,
+                          size_t output_count) {
   struct xt_given given;
   struct search search;
-  if (!kernel) return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_kernel_call needs a kernel.");
-  int status;
-  if (xt_known_call(kernel, stream, arguments, argument_count, outputs, output_count, &status))
-    return status;
-  status = read_arguments(kernel, arguments, argument_count, &given);
+  int status = read_arguments(kernel, arguments, argument_count, &given);
   if (!status) status = read_outputs(kernel, outputs, output_count, &given);
   if (status) return status;
+  if (xt_logs(XT_LOG_DEBUG)) {
+    char call[700];
+    told_call(&given, call, sizeof call);
+    xt_log(XT_LOG_DEBUG, "call %s(%s) on %s", kernel->name, call, kernel->device->name);
+  }
   for (int asked = 0;;) {
     const struct xt_offer *seen = atomic_load(&kernel->first);
     status = attempt(kernel, stream, &given, &search);
@@ -359,6 +369,15 @@ int xtarget_kernel_call(xtarget_kernel *kernel, void *stream, const xtarget_argu
     if (failed) return failed;
   }
   return status == NO_FORM ? no_form(kernel, &given, search.other_layout, search.other_count) : status;
+}
+
+int xtarget_kernel_call(xtarget_kernel *kernel, void *stream, const xtarget_argument *arguments,
+                        size_t argument_count, const xtarget_tensor *outputs, size_t output_count) {
+  int status;
+  if (!kernel) return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_kernel_call needs a kernel."));
+  if (!xt_known_call(kernel, stream, arguments, argument_count, outputs, output_count, &status))
+    status = looked_up_call(kernel, stream, arguments, argument_count, outputs, output_count);
+  return xt_told(status);
 }
 
 static const struct xt_form *form_of(const xtarget_kernel *kernel, const struct xt_given *given,

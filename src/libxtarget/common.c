@@ -5,7 +5,10 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <strings.h>
+#include <pthread.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef XT_VERSION
@@ -14,15 +17,60 @@
 
 static _Thread_local char message[2048];
 
+/* Names and paths are the caller's or a file's: none of them steers a terminal. */
+static void make_plain(char *text) {
+  for (char *at = text; *at; at++)
+    if (((unsigned char)*at < ' ' && *at != '\n' && *at != '\t') || *at == 0x7f) *at = '?';
+}
+
 int xt_fail(int status, const char *format, ...) {
   va_list values;
   va_start(values, format);
   vsnprintf(message, sizeof message, format, values);
   va_end(values);
-  /* names and paths are the caller's or a file's: none of them steers a terminal */
-  for (char *at = message; *at; at++)
-    if (((unsigned char)*at < ' ' && *at != '\n' && *at != '\t') || *at == 0x7f) *at = '?';
+  make_plain(message);
   return status;
+}
+
+static const char *const levels[] = {"NOTHING", "ERROR", "WARNING", "INFO", "DEBUG"};
+static int log_level;
+
+static void read_level(void) {
+  const char *given = getenv("XTARGET_LOG");
+  if (!given || !*given) return;
+  for (int level = XT_LOG_ERROR; level <= XT_LOG_DEBUG; level++)
+    if (!strcasecmp(given, levels[level])) log_level = level;
+  if (!log_level)
+    fprintf(stderr, "xtarget: WARNING: XTARGET_LOG=%.40s means nothing. Write error or warning or info "
+            "or debug.\n", given);
+}
+
+int xt_logs(int level) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, read_level);
+  return level <= log_level;
+}
+
+void xt_log(int level, const char *format, ...) {
+  char text[2048];
+  va_list values;
+  if (!xt_logs(level)) return;
+  va_start(values, format);
+  vsnprintf(text, sizeof text, format, values);
+  va_end(values);
+  make_plain(text);
+  fprintf(stderr, "xtarget: %s: %s\n", levels[level], text);
+}
+
+int xt_told(int status) {
+  if (status) xt_log(XT_LOG_ERROR, "%s", message);
+  return status;
+}
+
+double xt_clock(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
 int xt_no_memory(void) {

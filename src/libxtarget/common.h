@@ -13,6 +13,16 @@
 __attribute__((format(printf, 2, 3))) int xt_fail(int status, const char *format, ...);
 int xt_no_memory(void);
 
+/* What XTARGET_LOG lets through goes to stderr, as a line: what a function fails with; what is
+ * opened, loaded and compiled; each call that is looked up. */
+enum { XT_LOG_NOTHING, XT_LOG_ERROR, XT_LOG_WARNING, XT_LOG_INFO, XT_LOG_DEBUG };
+int xt_logs(int level);
+__attribute__((format(printf, 2, 3))) void xt_log(int level, const char *format, ...);
+/* Log the last error if there is one. Gives `status`. */
+int xt_told(int status);
+/* Milliseconds of a clock that only goes forward. */
+double xt_clock(void);
+
 /* The text of a regular file of up to `most` bytes, with a NUL behind it; or NULL, with errno. */
 char *xt_file_text(const char *path, off_t most);
 

@@ -55,8 +55,9 @@ static int opened(int number, int ordinal, void *context, void *native, xtarget_
   if (status) {
     pthread_mutex_destroy(&device->lock);
     free(device);
-    return status;
+    return xt_told(status);
   }
+  xt_log(XT_LOG_INFO, "open the device %s (%s) of %s", device->name, device->target, driver->name);
   *result = device;
   return XTARGET_OK;
 }
@@ -136,6 +137,7 @@ static int load_first(xtarget_device *device, const xtarget_bundle *bundle,
                       const struct xt_section *section, const struct xt_binary *binary, int portable,
                       struct xt_loaded **result) {
   const struct xt_mark *mark = portable ? &binary->portable : &binary->binary;
+  double begun = xt_clock();
   uint8_t *bytes = NULL;
   struct xt_loaded *node = calloc(1, sizeof *node);
   char *entry = strdup(binary->entry);
@@ -150,6 +152,8 @@ static int load_first(xtarget_device *device, const xtarget_bundle *bundle,
     free(node);
     return status;
   }
+  xt_log(XT_LOG_INFO, "load %s, made for %s, device %s: %.1f ms", entry, section->target,
+         device->name, xt_clock() - begun);
   memcpy(node->sha256, mark->sha256, 32);
   node->entry = entry;
   node->next = device->loaded;

@@ -270,9 +270,8 @@ void xtarget_kernel_release(xtarget_kernel *kernel) {
   free(kernel);
 }
 
-int xtarget_kernel_get(xtarget_bundle *bundle, xtarget_device *device, const char *name,
-                       const char *dtype, const xtarget_option *options, size_t option_count,
-                       xtarget_kernel **result) {
+static int get(xtarget_bundle *bundle, xtarget_device *device, const char *name, const char *dtype,
+               const xtarget_option *options, size_t option_count, xtarget_kernel **result) {
   if (!bundle || !device || !name || !dtype || !result || (option_count && !options))
     return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_kernel_get needs a bundle, a device, a name, a "
                    "dtype, and a place for the kernel.");
@@ -301,4 +300,10 @@ int xtarget_kernel_get(xtarget_bundle *bundle, xtarget_device *device, const cha
   else
     *result = kernel;
   return status;
+}
+
+int xtarget_kernel_get(xtarget_bundle *bundle, xtarget_device *device, const char *name,
+                       const char *dtype, const xtarget_option *options, size_t option_count,
+                       xtarget_kernel **result) {
+  return xt_told(get(bundle, device, name, dtype, options, option_count, result));
 }

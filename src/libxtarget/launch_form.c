@@ -35,10 +35,14 @@ static int integer_fits(int dtype, int64_t value) {
 static int number(const struct xt_form_argument *want, const xtarget_argument *given, unsigned place,
                   uint64_t *bits) {
   int real = want->dtype >= XTARGET_FLOAT16;
-  double value = given->kind == XTARGET_REAL ? given->real : (double)given->integer;
+  int wide = given->kind == XTARGET_UNSIGNED && given->integer < 0; /* 2^63 and more */
+  double value = given->kind == XTARGET_REAL ? given->real
+                 : wide                      ? (double)(uint64_t)given->integer
+                                             : (double)given->integer;
   *bits = 0;
   if (!real) {
-    if (given->kind == XTARGET_REAL || !integer_fits(want->dtype, given->integer))
+    if (given->kind == XTARGET_REAL ||
+        (wide ? want->dtype != XTARGET_UINT64 : !integer_fits(want->dtype, given->integer)))
       return xt_fail(XTARGET_BAD_ARGUMENT, "argument %u is a number that %s does not hold.", place,
                      xt_dtype_names[want->dtype]);
     *bits = (uint64_t)given->integer;

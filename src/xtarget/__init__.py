@@ -144,6 +144,7 @@ _HOME = {
 }
 #: What begins with the first name of `_launch` where a variable is set.
 _BEGUN = {
+    "XTARGET_LOG": "_launch.log",
     "XTARGET_TRACE": "_launch.trace",
     "XTARGET_RECORD": "_launch.used_classes",
     "XTARGET_VERIFY": "_verify.calls",

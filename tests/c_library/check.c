@@ -154,6 +154,14 @@ static void test_softmax(xtarget_kernel *softmax, xtarget_device *device, void *
   FAILS(xtarget_kernel_call(softmax, stream, &in, 1, &out, 1), XTARGET_BAD_ARGUMENT, "-1");
   in = of(floats(NULL, 2, shape, NULL));
   FAILS(xtarget_kernel_call(softmax, stream, &in, 1, &out, 1), XTARGET_BAD_ARGUMENT, "no address");
+  int64_t no_rows[] = {0, N}, few[] = {1, M, 2}, none[] = {0, M, 2}, odd[] = {1, 2, 14};
+  out = floats(y, 2, no_rows, NULL);
+  in = of(floats(x, 2, shape, NULL));
+  FAILS(xtarget_kernel_call(softmax, stream, &in, 1, &out, 1), XTARGET_BAD_ARGUMENT, "float32(0, 1000)");
+  out = floats(y, 3, none, NULL); /* of a call that the bundle lacks */
+  in = of(floats(x, 3, few, odd));
+  FAILS(xtarget_kernel_call(softmax, stream, &in, 1, &out, 1), XTARGET_NOT_IN_BUNDLE, "no call");
+  out = floats(y, 2, shape, NULL);
   in = of(floats(x, 2, shape, NULL));
   FAILS(xtarget_kernel_call(softmax, NULL, &in, 1, &out, 1), XTARGET_BAD_ARGUMENT, "stream");
   free(x), free(y);
@@ -180,10 +188,14 @@ static void test_numbers(xtarget_kernel *add, xtarget_device *device, void *stre
   xtarget_argument given[2] = {of(floats(x, 1, four, NULL)), {.kind = XTARGET_REAL, .real = 0.5}};
   xtarget_tensor out = floats(y, 1, four, NULL);
   EXPECT(!xtarget_kernel_call(add, stream, given, 2, &out, 1));
-  given[1] = (xtarget_argument){.kind = 9};
-  FAILS(xtarget_kernel_call(add, stream, given, 2, &out, 1), XTARGET_BAD_ARGUMENT, "kind 9");
   EXPECT(!xtarget_device_synchronize(device, stream));
   EXPECT(y[0] == 1.5f && y[3] == 4.5f);
+  given[1] = (xtarget_argument){.kind = XTARGET_UNSIGNED, .integer = -1}; /* 2^64 - 1 */
+  EXPECT(!xtarget_kernel_call(add, stream, given, 2, &out, 1));
+  EXPECT(!xtarget_device_synchronize(device, stream));
+  EXPECT(y[0] == 0x1p64f);
+  given[1] = (xtarget_argument){.kind = 9};
+  FAILS(xtarget_kernel_call(add, stream, given, 2, &out, 1), XTARGET_BAD_ARGUMENT, "kind 9");
 }
 
 static void test_what_is_not_there(xtarget_bundle *bundle, xtarget_device *device) {

@@ -32,6 +32,14 @@ USER = """
 #include <cstdio>
 #include <xtarget.hpp>
 #include "xtarget_kernels.h"
+struct Strange {  // a DLTensor of complex numbers
+  void *data;
+  int device[2], ndim;
+  unsigned char code, bits;
+  unsigned short lanes;
+  long *shape, *strides;
+  unsigned long byte_offset;
+};
 int main() {
   xt::Device device{xt::opencl};
   auto scaled = xt::Bundle{BUNDLE}.kernel(device, "own_scaled", xt::f32);
@@ -39,7 +47,9 @@ int main() {
   void *stream = device.stream();
   scaled(stream, xt::Tensor{x, {3}}, xt::Tensor{out, {3}});
   device.synchronize(stream);
-  std::printf("%g %g %g %d\\n", out[0], out[1], out[2], xt_load() == XT_NO_DRIVER);
+  Strange strange{x, {1, 0}, 0, 5, 64, 1, nullptr, nullptr, 0};
+  int status = scaled.try_call(stream, &strange, xt::Tensor{out, {}});
+  std::printf("%g %g %g %d %d\\n", out[0], out[1], out[2], xt_load() == XT_NO_DRIVER, status);
 }
 """
 PROJECT = """
@@ -136,7 +146,7 @@ def test_a_project_builds_kernels_of_its_own(tmp_path: Path) -> None:
     build = ("cmake", "--build", user / "build")
     assert "Compiling kernels into own.xtb" in run(*build)
     nowhere = {"XT_CUDA_LIBRARY": "/nowhere/libcuda.so.1"}
-    assert run(user / "build" / "user", **environment(), **nowhere) == "-4 0 6 1\n"
+    assert run(user / "build" / "user", **environment(), **nowhere) == "-4 0 6 1 1\n"
     assert "Compiling" not in run(*build)
     (library / "scaled.py").touch()
     assert "Compiling kernels into own.xtb" in run(*build)

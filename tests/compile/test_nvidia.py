@@ -243,7 +243,7 @@ _ASKED = ("add", "div", "exp", "gelu", "layer_norm", "matmul", "max", "maximum",
 _LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("float16", "bfloat16")]
 
 
-@pytest.mark.sample(2, each=("name", "dtype"))
+@pytest.mark.sample(3, each=("name", "dtype"))
 @pytest.mark.parametrize("dtype", ["float32", "float64", *_LONG])
 @pytest.mark.parametrize("name", _ASKED)
 def test_no_kernel_takes_subnormal_numbers_for_0(name: str, dtype: str) -> None:

@@ -83,8 +83,9 @@ def test_an_error_has_the_compilers_line(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(nvrtc.CUDA.__class__, "file", lambda *a, **k: "int x;\nint y = z;\n")
     nvrtc.route._of.cache_clear()
     try:
-        with pytest.raises(CompileError, match=r"xt_add\.cu\(2\): error: identifier"):
+        with pytest.raises(CompileError, match=r"xt_add\.cu\(2\): error: identifier") as caught:
             nvrtc.NvrtcRoute().compile(request("add", "float32"), SM_90)
+        assert "\0" not in str(caught.value)
     finally:
         nvrtc.route._of.cache_clear()
 

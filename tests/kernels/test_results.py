@@ -55,7 +55,7 @@ def inputs(name: str, dtype: str, *shape: int) -> list[Any]:
 # ------------------------------------------------------------------------- every kernel and dtype
 
 
-@pytest.mark.sample(2, each=("name", "dtype"))
+@pytest.mark.sample(3, each=("name", "dtype"))
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
 @pytest.mark.parametrize(("name", "dtype"), cases(*BINARY, "where", "relu", "gelu", "exp"))
 def test_elementwise(device: str, name: str, dtype: str) -> None:
@@ -63,13 +63,14 @@ def test_elementwise(device: str, name: str, dtype: str) -> None:
         check(name, *inputs(name, dtype, size), device=device)
 
 
+@pytest.mark.sample(2, each=("name", "dtype"))
 @pytest.mark.parametrize(("name", "dtype"), cases("sum", "max"))
 def test_reductions(device: str, name: str, dtype: str) -> None:
     check(name, sample(dtype, 33, 1025), axis=1, device=device)
     check(name, sample(dtype, 33, 1000), axis=1, keepdims=True, device=device)
 
 
-@pytest.mark.sample(2, each=("name", "dtype"))
+@pytest.mark.sample(3, each=("name", "dtype"))
 @pytest.mark.parametrize(("name", "dtype"), cases("softmax", "layer_norm", "rms_norm"))
 def test_row_kernels(device: str, name: str, dtype: str) -> None:
     for shape in ((7, 77), (3, 5, 77), (77,)):

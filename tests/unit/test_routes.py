@@ -97,6 +97,12 @@ def test_a_named_route_that_fails_is_followed_by_the_next_with_one_warning(
     (warning,) = [r.message for r in caplog.records if "route" in r.message]
     assert "opencl has failed for k" in warning
     assert "k.cl:7: wrong." in warning
+    caplog.clear()
+    monkeypatch.setattr(routes, "_warned", set())
+    monkeypatch.setenv("XTARGET_ROUTES", "opencl")  # there is no next one to warn of
+    with pytest.raises(CompileError, match=r"^k\.cl:7: wrong\.$"):
+        made(replace(REQUEST, num_warps=16))
+    assert not caplog.records
     monkeypatch.setenv("XTARGET_ROUTES", "strict,opencl,triton")
     with pytest.raises(CompileError, match=r"k\.cl:7"):
         made(replace(REQUEST, num_warps=2))

@@ -12,6 +12,9 @@
  * `xtarget_message()` is then the sentence that says what is wrong and what to do. All functions
  * may be called from several threads at once. The functions and structures of one
  * XTARGET_ABI_VERSION do not change; new ones may be added.
+ *
+ * The variable XTARGET_LOG has a line on stderr for each error (`error`), for what is opened, loaded
+ * and compiled too (`info`), and for each call that is looked up (`debug`).
  */
 #ifndef XTARGET_H
 #define XTARGET_H
@@ -68,7 +71,8 @@ typedef struct xtarget_tensor {
   int32_t device_id;
 } xtarget_tensor;
 
-enum { XTARGET_ABSENT, XTARGET_TENSOR, XTARGET_INTEGER, XTARGET_REAL };
+/* XTARGET_UNSIGNED: a number of 64 bits without a sign, in `integer`. */
+enum { XTARGET_ABSENT, XTARGET_TENSOR, XTARGET_INTEGER, XTARGET_REAL, XTARGET_UNSIGNED };
 
 /* An argument: an array, a number in the place of one, or nothing where the kernel allows that. */
 typedef struct xtarget_argument {

@@ -113,11 +113,9 @@ class Argument {
       raw_.kind = XTARGET_REAL;
       raw_.real = static_cast<double>(value);
     } else {
-      if constexpr (std::is_unsigned_v<T> && sizeof(T) >= sizeof(std::int64_t))
-        if (value > static_cast<T>(INT64_MAX))
-          throw Error(XTARGET_BAD_ARGUMENT, "a number of a call has 63 bits and a sign, and " +
-                                                std::to_string(value) + " has more");
       raw_.kind = XTARGET_INTEGER;
+      if constexpr (std::is_unsigned_v<T> && sizeof(T) >= sizeof(std::int64_t))
+        if (value > static_cast<T>(INT64_MAX)) raw_.kind = XTARGET_UNSIGNED;
       raw_.integer = static_cast<std::int64_t>(value);
     }
   }
@@ -227,15 +225,19 @@ class Kernel {
   void operator()(void *stream, Arguments &&...arguments) const {
     check(try_call(stream, std::forward<Arguments>(arguments)...));
   }
-  /* The same, with the status instead of an exception. */
+  /* The same, with the status instead of an exception, also for what is no argument of a kernel. */
   template <class... Arguments>
   int try_call(void *stream, Arguments &&...arguments) const {
     static_assert(sizeof...(arguments) >= 1, "give arguments, then the output");
     constexpr std::size_t count = sizeof...(arguments) - 1;
-    const xtarget_argument given[count + 1] = {Argument(std::forward<Arguments>(arguments)).raw()...};
-    if (given[count].kind != XTARGET_TENSOR)
-      return xtarget_kernel_call(raw_.get(), stream, given, count, nullptr, 1);
-    return xtarget_kernel_call(raw_.get(), stream, given, count, &given[count].tensor, 1);
+    try {
+      const xtarget_argument given[count + 1] = {Argument(std::forward<Arguments>(arguments)).raw()...};
+      if (given[count].kind != XTARGET_TENSOR)
+        return xtarget_kernel_call(raw_.get(), stream, given, count, nullptr, 1);
+      return xtarget_kernel_call(raw_.get(), stream, given, count, &given[count].tensor, 1);
+    } catch (const Error &error) {
+      return error.status();
+    }
   }
   /* Any number of outputs, also none. */
   void call(void *stream, std::initializer_list<Argument> arguments,

@@ -155,6 +155,10 @@ class Command(click.Command):
         if found and self.name not in ("info", "doctor"):  # which print them
             raise ArgumentError(" ".join(found))
         environment.check_names()
+        if not found and environment.log_level() is not None:
+            from .._launch import log
+
+            log.begin_from_environment()
         progress.show()
         return super().invoke(ctx)
 

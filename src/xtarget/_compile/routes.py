@@ -129,7 +129,11 @@ def first_that_serves(
     order, given = ways(target.vendor), environment.routes()
     first: CompileError | None = None
     others: list[str] = []
+    failed: tuple[Way, CompileError] | None = None
     for way in order:
+        if failed is not None:  # there is a next one
+            _say_failed(*failed, request, target)
+            failed = None
         refused = way.refusal(request, target)
         if refused:
             others.append(f"The route {way.name} cannot serve it: {refused}")
@@ -148,7 +152,7 @@ def first_that_serves(
             else:
                 others.append(f"The route {way.name} failed: {error}")
             if not absent:
-                _say_failed(way, request, target, error)
+                failed = way, error
             continue
         return made
     if first is None:
@@ -158,7 +162,7 @@ def first_that_serves(
     raise type(first)(" ".join([str(first), *others])) from first
 
 
-def _say_failed(way: Way, request: CompileRequest, target: Target, error: CompileError) -> None:
+def _say_failed(way: Way, error: CompileError, request: CompileRequest, target: Target) -> None:
     about = (way.name, request.source.name, str(target))
     if about not in _warned:
         _warned.add(about)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from .._values.authoring import ArrayRule, Out, StrideRule
+from .._values.choosing import CONFIG
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DTYPES, Constant, KernelSource
 from ..spec import KernelSpec
@@ -16,7 +17,7 @@ from . import libraries
 from .checks import check_declared
 from .contexts import Rule
 from .declarations import Parameters
-from .declared_plans import CONFIG, planned
+from .declared_plans import planned
 from .declaring import declare
 from .descriptors import described
 from .triton_wrappers import name_of, over_constants, unwrapped

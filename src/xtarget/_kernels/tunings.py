@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -33,6 +33,7 @@ __all__ = [
     "forget",
     "is_trying",
     "local_entries",
+    "note_asked",
     "on_change",
     "shipped_entries",
     "shipped_folder",
@@ -60,7 +61,7 @@ class Served:
 
     Attributes:
         sizes: as numbers.
-        how: `measured`, `derived`, `default`, or `tried` while it is tuned.
+        how: `measured`, `derived`, `default`, `tried` while it is tuned, or `asked for`.
         where: the entry, for people.
     """
 
@@ -98,6 +99,13 @@ def trying(taken: Mapping[str, Any]) -> Iterator[list[Served]]:
         yield trial.seen
     finally:
         _trial.reset(token)
+
+
+def note_asked(choice: Any) -> None:
+    """The question that was answered last has another choice, which the caller asks for."""
+    trial = _trial.get()
+    if trial is not None and trial.seen:
+        trial.seen[-1] = replace(trial.seen[-1], choice=choice, how="asked for", where="config=")
 
 
 def is_trying() -> bool:

@@ -17,6 +17,7 @@ from .._compile.declared import UndeclaredStoreError
 from .._compile.functions import compile_together
 from .._devices import registry
 from .._kernels import libraries, plan_values
+from .._kernels.asked_choices import told_of
 from .._values.symbols import Tracer, peek
 from .._values.types import CompileRequest
 from ..spec import ArrayType, Launch, ScalarType
@@ -100,7 +101,10 @@ def bind(
     for launch, request, slots in planned.launches:
         if 0 not in launch.grid:
             try:
-                loaded, values, scratch = _load(opened, launch, request, slots, planned.types, uses)
+                with told_of(spec.name, spec.options, options):
+                    loaded, values, scratch = _load(
+                        opened, launch, request, slots, planned.types, uses
+                    )
             except UndeclaredStoreError as error:
                 declare_stores(kernel, launch, error)
                 return bind(kernel_name, args, out, device, options, layouts)

@@ -225,7 +225,8 @@ def run(
             asks for another implementation of the operator (`xtarget kernels NAME` lists them;
             `impl="torch"` is torch's own call, `impl="host"` NumPy's reference), and
             `fallback="host"` lets NumPy's reference serve what the device lacks, which is said
-            once.
+            once. `config={"num_warps": 8}` asks for a configuration: some of the numbers that
+            `xtarget explain` shows of the call, or the warps and stages of its launches.
 
     Returns:
         the result, an array of the first array argument's library on the same device (NumPy for

@@ -43,6 +43,7 @@ __all__ = [
     "jit_seconds",
     "kernel_folders",
     "lock_file",
+    "log_level",
     "ocloc",
     "parse_bytes",
     "probe_seconds",
@@ -184,6 +185,8 @@ bundles: Callable[[], tuple[Path, ...]] = partial(_value, "XTARGET_BUNDLES")
 record_file: Callable[[], Path | None] = partial(_value, "XTARGET_RECORD")
 #: `XTARGET_TRACE`: where a trace of calls and kernels is written.
 trace_file: Callable[[], Path | None] = partial(_value, "XTARGET_TRACE")
+#: `XTARGET_LOG`: from which level on something is said; None leaves it to the program.
+log_level: Callable[[], str | None] = partial(_value, "XTARGET_LOG")
 #: `XTARGET_TRUST`: the file of public keys whose signatures are asked for.
 trust_file: Callable[[], Path | None] = partial(_value, "XTARGET_TRUST")
 #: `XTARGET_LOCK`: the file that lists the binaries that may be loaded.

@@ -242,6 +242,13 @@ VARIABLES: Final[dict[str, Variable]] = {
         False,
         read="once: the import of Triton",
     ),
+    "XTARGET_LOG": Variable(
+        "what is said on stderr (or to the handlers that the program gave `logging`), by "
+        "libxtarget too: `error`, `warning`, `info` (what is compiled and loaded too, with times) "
+        "or `debug` (each call too)",
+        parse.choice("error", "warning", "info", "debug"),
+        read="once: the first use of `run`, `get`, `kernel`; by libxtarget: its first call",
+    ),
     "XTARGET_TRACE": Variable(
         "a file for a Chrome trace of calls and kernels, which Perfetto opens: `trace.json`",
         parse.path,

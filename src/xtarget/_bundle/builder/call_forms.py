@@ -22,7 +22,7 @@ from ..._values.symbols import SymInt, Tracer, peek
 from ..._values.types import Artifact, CompileRequest, Target
 from ..._values.value_classes import value_class
 from ..._values.vendors import traits
-from ...spec import ABSENT, ArrayType, Launch, ScalarType
+from ...spec import ABSENT, ArrayType, Launch, Plan, ScalarType
 from ...targets._binaries.spirv import read_entry_points
 from ...targets._objects.scalars import PACK
 from ...targets._objects.tensor_maps import map_of
@@ -92,6 +92,11 @@ def call_records(
                     if out == "C":
                         for more in _alike(kernel, args):
                             forms.add(more, options, (), classes.COMPUTE_UNITS[-1])
+                        if kernel.spec.elementwise and views:
+                            units = classes.COMPUTE_UNITS[-1]
+                            plan = BuiltCall(kernel, target, example, args).plan(units, ())
+                            for given in _outputs(plan):
+                                forms.add(args, options, given, units)
                 if forms.unread:
                     incomplete(
                         f"{kernel.spec.name} of {dtype} for {target}: its plan never looks at the "
@@ -123,8 +128,8 @@ def call_records(
 
 def _alike(kernel: RegisteredKernel, args: Sequence[_Layout]) -> Iterator[Sequence[_Layout]]:
     """Calls that the same binaries may serve, beside those that the bundle was built for: arrays of
-    one dimension, in whose place libxtarget gives all contiguous ones of one shape, and numbers in
-    the place of arrays."""
+    one dimension, in whose place libxtarget gives all contiguous ones of one shape, numbers in the
+    place of arrays, and views."""
     arrays = [t for t in args if isinstance(t, ArrayType)]
     if not kernel.spec.elementwise or not arrays:
         return
@@ -136,6 +141,32 @@ def _alike(kernel: RegisteredKernel, args: Sequence[_Layout]) -> Iterator[Sequen
     if len(arrays) == len(args) > 1:
         for number in range(len(args)):
             yield [ScalarType(t.dtype) if n == number else t for n, t in enumerate(arrays)]
+    if len({t.shape for t in arrays}) == 1 and all(t.contiguous for t in arrays):
+        for number, type_ in enumerate(args):
+            for view in _views(type_) if isinstance(type_, ArrayType) else ():
+                yield [view if n == number else t for n, t in enumerate(args)]
+
+
+def _views(type_: ArrayType) -> Iterator[ArrayType]:
+    """In an array's place: it from its end, and a row for each row of a matrix."""
+    yield replace(type_, strides=tuple(-step for step in type_.strides))
+    if type_.ndim == 2:
+        columns = type_.shape[1]
+        yield replace(type_, strides=(columns, -1))
+        yield replace(type_, strides=(-columns, 1))
+        yield replace(type_, strides=(0, 1))
+        yield ArrayType(type_.dtype, (1, columns), (columns, 1))
+        yield ArrayType(type_.dtype, (columns,), (1,))
+
+
+def _outputs(plan: Plan | None) -> Iterator[tuple[_Layout, ...]]:
+    """Layouts of a result that the binaries for transposed arguments may serve: it transposed, and
+    from its end."""
+    if plan is None or len(plan.outputs) != 1:
+        return
+    (result,) = plan.outputs
+    yield (relaid(result, "T"),)
+    yield (replace(result, strides=tuple(-step for step in result.strides)),)
 
 
 def _code(source: str, request: CompileRequest) -> tuple[str, ...]:
@@ -207,7 +238,8 @@ class _Forms:
         texts = option_texts(options)
         if texts is None:
             return
-        contiguous = [not isinstance(t, ArrayType) or t.contiguous for t in (*args, *given)]
+        contiguous = [not isinstance(t, ArrayType) or t.contiguous for t in args]
+        contiguous += [False] * len(given)  # its strides are symbols, whatever they are
         signature = (
             texts, tuple(contiguous), len(given),
             tuple(("s", t.dtype) if isinstance(t, ScalarType) else (t.dtype, t.ndim) for t in args),

@@ -239,6 +239,20 @@ def cases(
         types = _types(spec, example, dtype, absent=spec.ahead is None)
         for args, out in _layouts(types, views):
             yield example, args, out
+        for fewer in _without_optional(spec, types):
+            for args, out in _layouts(fewer, False):
+                yield example, args, out
+
+
+def _without_optional(
+    spec: KernelSpec, types: Sequence[ArrayType | ScalarType]
+) -> Iterator[Sequence[ArrayType | ScalarType]]:
+    """A call's arguments without its last one, its last two, and so on, while they may be left
+    out."""
+    for count in range(len(types) - 1, 0, -1):
+        if not spec.inputs[count].endswith("?"):
+            return
+        yield types[:count]
 
 
 def _add(

@@ -154,7 +154,8 @@ def _compiled(text: str, entry: str, arch: str, what: str) -> bytes:
     try:
         made: Any = core.Program(text, "c++", options).compile("cubin").code
     except Exception as error:  # cuda.core has errors of its own for every status
-        missing = not folder and _MISSING.search(str(error))
+        log = str(error).replace("\0", "").strip()  # NVRTC's ends as texts in C do
+        missing = not folder and _MISSING.search(log)
         way = f"\nInstall these headers with: pip install {_CCCL}" if missing else ""
-        raise CompileError(f"{what}: {error}{way}") from error
+        raise CompileError(f"{what}: {log}{way}") from error
     return bytes(made)
