@@ -402,29 +402,49 @@ def _holds(wanted: Wanted, row: choices.Row, tile: MatmulTile, way: str) -> bool
     )
 
 
-#: Nanoseconds in which the L2 gives a million elements of two bytes to tiles, and those of rows
-#: that lie as in `described.halved` (H100).
-_FETCHED_NS, _HALVED_NS = 190, 340
+class _Fetches(NamedTuple):
+    """What tiles wait for the L2 (H100).
+
+    Attributes:
+        ns, halved: nanoseconds of a million elements of two bytes, and of those of rows that lie as
+            in `described.halved`.
+        each: of a million rows of two operands beside these.
+        seen: what part of the shorter time is seen, of products and fetches that go on together:
+            one in so many; 0: none.
+    """
+
+    ns: int
+    halved: int
+    each: int
+    seen: int
+
+
+#: By how many products there are: fewer, and from `_MANY` on.
+_FEW, _OF_MANY = _Fetches(190, 340, 0, 0), _Fetches(130, 380, 24_000, 5)
+_MANY: Final = 4_000_000_000
 
 
 def _estimated(wanted: Wanted, row: choices.Row) -> list[tuple[int, int, choices.Row]]:
-    """Nanoseconds by pieces of k: of the launch, of the multiprocessor that makes the most tiles,
-    or of the L2 where that takes longer, and of the launch that adds the pieces.
+    """Nanoseconds by pieces of k: of the launch, of the multiprocessor that makes the most tiles
+    and of the L2, of which the longer counts most, and of the launch that adds the pieces.
     """
     if not row.cost:
         return [(0, 0, row)]
     tile = MatmulTile(*row.config)
     launch, each, step, *second = row.cost
     blocks, steps = wanted.blocks(tile), cdiv(wanted.k, tile.k)
-    fetched = sum(
-        length * (_HALVED_NS if slow else _FETCHED_NS)
+    by = _OF_MANY if wanted.m * wanted.n * wanted.k >= _MANY else _FEW
+    fetched = by.each + sum(
+        length * (by.halved if slow else by.ns)
         for length, slow in zip((tile.m, tile.n), wanted.halved, strict=True)
     )
     least = each + blocks * steps * tile.k * fetched // 1_000_000
 
     def whole(parts: int) -> int:
         waves = cdiv(blocks * parts, wanted.compute_units)
-        return launch + max(waves * (each + cdiv(steps, parts) * step), least)
+        busy = waves * (each + cdiv(steps, parts) * step)
+        seen = min(busy, least) // by.seen if by.seen else 0
+        return launch + max(busy, least) + seen
 
     found = [(whole(1), 0, row)]
     if second and not wanted.tail:
