@@ -183,7 +183,7 @@ def test_a_measured_tile_fits_shared_memory(library: Any) -> None:
 @pytest.fixture
 def choose(library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Makes a table of choices for every arch, a CPU's too."""
-    choices = library("plans.choices")
+    choices, tuning = library("plans.choices"), library("plans.tuning_matmul")
 
     def chosen(**tables: list[dict[str, Any]]) -> None:
         made = {name.replace("_", " "): tuple(map(choices._row, t)) for name, t in tables.items()}
@@ -191,6 +191,7 @@ def choose(library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
         forget()
 
     def forget() -> None:
+        tuning._of_words.cache_clear()
         for changed in libraries.on_change:
             for name in ("matmul", "softmax"):
                 changed(name)
