@@ -216,6 +216,83 @@ class Memory {
   std::shared_ptr<void> raw_;
 };
 
+/* An argument of a launch with a grid of the caller's: what Argument takes, an address, or the text
+ * of a constexpr ("fp32", "\"tanh\""). */
+class Value {
+ public:
+  template <class T, std::enable_if_t<std::is_constructible_v<Argument, T &&>, int> = 0>
+  Value(T &&value) : raw_(Argument(std::forward<T>(value)).raw()) {}
+  template <class T, std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<std::remove_cv_t<T>, char>, int> = 0>
+  Value(T *data) noexcept : raw_{} {
+    raw_.kind = XTARGET_TENSOR;
+    raw_.tensor.data = const_cast<std::remove_cv_t<T> *>(data);
+    raw_.tensor.dtype = dtype_of<T>().code;
+  }
+  Value(const char *constant) noexcept : raw_{} {
+    raw_.kind = XTARGET_TEXT;
+    raw_.tensor.data = const_cast<char *>(constant);
+  }
+  const xtarget_argument &raw() const noexcept { return raw_; }
+
+ private:
+  xtarget_argument raw_;
+};
+
+/* Blocks in x, y and z. */
+using Grid = std::array<std::uint32_t, 3>;
+
+/* A binary of a Triton function that a kernel launches. */
+class Function {
+ public:
+  Function(xtarget_function *raw, std::shared_ptr<xtarget_kernel> kernel)
+      : kernel_(std::move(kernel)), raw_(raw, xtarget_function_release) {}
+  xtarget_function_facts about() const {
+    xtarget_function_facts facts{};
+    check(xtarget_function_about(raw(), &facts));
+    return facts;
+  }
+  std::string signature() const { return about().signature; }
+  /* Its static signature; the texts live as long as the function. */
+  std::vector<xtarget_parameter> parameters() const {
+    std::vector<xtarget_parameter> found(about().parameter_count);
+    for (std::size_t i = 0; i < found.size(); i++) check(xtarget_function_parameter(raw(), i, &found[i]));
+    return found;
+  }
+  /* Launch: all parameters but constexprs. Does not wait. */
+  template <class... Values>
+  void operator()(void *stream, const Grid &grid, Values &&...values) const {
+    const xtarget_argument given[sizeof...(values) + 1] = {Value(std::forward<Values>(values)).raw()...};
+    check(xtarget_function_call(raw(), stream, grid.data(), given, sizeof...(values)));
+  }
+  /* The same by the address of each value, as for cuLaunchKernel. */
+  void launch(void *stream, const Grid &grid, void *const *arguments, std::size_t count) const {
+    check(xtarget_function_launch(raw(), stream, grid.data(), arguments, count));
+  }
+  xtarget_function *raw() const noexcept { return raw_.get(); }
+
+ private:
+  std::shared_ptr<xtarget_kernel> kernel_; /* is released after it */
+  std::shared_ptr<xtarget_function> raw_;
+};
+
+/* Launches the function of a kernel that fits what is given:
+ * `launch(stream, x, y, z, num_warps, num_stages, arguments..., constexprs...)`. */
+class Launcher {
+ public:
+  explicit Launcher(std::shared_ptr<xtarget_kernel> kernel) : kernel_(std::move(kernel)) {}
+  template <class... Values>
+  void operator()(void *stream, std::uint32_t x, std::uint32_t y, std::uint32_t z, int num_warps,
+                  int num_stages, Values &&...values) const {
+    const Grid grid{x, y, z};
+    const xtarget_argument given[sizeof...(values) + 1] = {Value(std::forward<Values>(values)).raw()...};
+    check(xtarget_kernel_launch(kernel_.get(), stream, grid.data(), num_warps, num_stages, given,
+                                sizeof...(values)));
+  }
+
+ private:
+  std::shared_ptr<xtarget_kernel> kernel_;
+};
+
 class Kernel {
  public:
   explicit Kernel(xtarget_kernel *raw) : raw_(raw, xtarget_kernel_release) {}
@@ -265,6 +342,23 @@ class Kernel {
       made.emplace_back(told[i].shape, told[i].shape + told[i].ndim);
     return made;
   }
+  /* The binaries of Triton functions that it launches, for grids of the caller's. */
+  std::vector<Function> functions() const {
+    std::vector<Function> found;
+    for (std::size_t i = 0; i < xtarget_kernel_function_count(raw()); i++) {
+      xtarget_function *made = nullptr;
+      check(xtarget_kernel_function(raw(), i, &made));
+      found.emplace_back(made, raw_);
+    }
+    return found;
+  }
+  /* That of a signature, "*fp32:16,*fp32,i32,1024"; of warps and stages 0 is any. */
+  Function function(const std::string &signature, int num_warps = 0, int num_stages = 0) const {
+    xtarget_function *made = nullptr;
+    check(xtarget_kernel_function_of(raw(), signature.c_str(), num_warps, num_stages, &made));
+    return Function(made, raw_);
+  }
+  Launcher launcher() const { return Launcher(raw_); }
   xtarget_kernel *raw() const noexcept { return raw_.get(); }
 
  private:
