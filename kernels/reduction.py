@@ -22,7 +22,28 @@ def sum(
     """LONG: so many steps are added one after the other, then to the whole (`accumulate`), so that
     the error of a sum does not grow with its length; 0: there are no more of them.
     """
-    k, k_mask = positions(kept, BLOCK_K)
+    if STEPS and len(rx) == 0:
+        first, end = _tiles(kept, BLOCK_K)
+        for number in range(first, end):
+            k, k_mask = _tile(number, kept, BLOCK_K)
+            _sum(
+                x, out, k, k_mask, reduced, chunk, part, kept_shape, kx, ko, reduced_shape, rx,
+                T, BLOCK_K, BLOCK_R, STEPS, LONG,
+            )  # fmt: skip
+    else:
+        k, k_mask = positions(kept, BLOCK_K)
+        _sum(
+            x, out, k, k_mask, reduced, chunk, part, kept_shape, kx, ko, reduced_shape, rx,
+            T, BLOCK_K, BLOCK_R, STEPS, LONG,
+        )  # fmt: skip
+
+
+@triton.jit
+def _sum(
+    x, out, k, k_mask, reduced, chunk, part, kept_shape, kx, ko, reduced_shape, rx,
+    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
+    LONG: tl.constexpr,
+):  # fmt: skip
     total = _summed(
         x, k_mask, offset(k, kept_shape, kx), reduced, chunk, reduced_shape, rx, None, None,
         T, T, BLOCK_K, BLOCK_R, STEPS, LONG, "",
@@ -42,7 +63,32 @@ def total(
 
     `aux` has a number for each kept index, `count` and `p` are the same for all.
     """
-    k, k_mask = positions(kept, BLOCK_K)
+    if STEPS and len(rx) == 0:
+        first, end = _tiles(kept, BLOCK_K)
+        for number in range(first, end):
+            k, k_mask = _tile(number, kept, BLOCK_K)
+            _total(
+                x, aux, out, k, k_mask, reduced, chunk, part, count, p, kept_shape, kx, ko,
+                reduced_shape, rx,
+                MAP, FINISH, S, T, BLOCK_K, BLOCK_R, STEPS, LONG,
+            )  # fmt: skip
+    else:
+        k, k_mask = positions(kept, BLOCK_K)
+        _total(
+            x, aux, out, k, k_mask, reduced, chunk, part, count, p, kept_shape, kx, ko,
+            reduced_shape, rx,
+            MAP, FINISH, S, T, BLOCK_K, BLOCK_R, STEPS, LONG,
+        )  # fmt: skip
+
+
+@triton.jit
+def _total(
+    x, aux, out, k, k_mask, reduced, chunk, part, count, p, kept_shape, kx, ko,
+    reduced_shape, rx,
+    MAP: tl.constexpr, FINISH: tl.constexpr, S: tl.constexpr,
+    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
+    LONG: tl.constexpr,
+):  # fmt: skip
     centre = None
     if aux is not None:
         centre = tl.load(aux + k, mask=k_mask, other=0)
@@ -53,6 +99,26 @@ def total(
     total = after(total, centre, count, p, FINISH)
     place = out + tl.program_id(1).to(reduced.dtype) * part + offset(k, kept_shape, ko)
     tl.store(place, total.to(out.dtype.element_ty), mask=k_mask)
+
+
+@triton.jit
+def _tiles(kept, BLOCK_K: tl.constexpr):
+    """This block's tiles of kept indices: their first number and the one behind the last."""
+    count = (kept - 1) // BLOCK_K + 1
+    blocks = tl.num_programs(0).to(kept.dtype)
+    each = (count - 1) // blocks + 1
+    first = tl.minimum(tl.program_id(0).to(kept.dtype) * each, count)
+    return first, first + tl.minimum(each, count - first)
+
+
+@triton.jit
+def _tile(number, kept, BLOCK_K: tl.constexpr):
+    """The kept indices of a tile and their mask. The last one stands for those behind it, too, so
+    that all of them are there.
+    """
+    start = number * BLOCK_K
+    lane = tl.arange(0, BLOCK_K).to(kept.dtype)
+    return start + tl.minimum(lane, kept - 1 - start), tl.full([BLOCK_K], 1, tl.int1)
 
 
 @triton.jit
@@ -69,21 +135,37 @@ def _summed(
         lost = tl.zeros([BLOCK_K, BLOCK_R], T)
         for begin in range(first, last, BLOCK_R * LONG):
             end = begin + tl.minimum(BLOCK_R * LONG, last - begin)
-            partial = tl.zeros([BLOCK_K, BLOCK_R], T)
-            for start in range(begin, end, BLOCK_R):
-                p, r_mask = _elements(
-                    memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS
-                )
-                mask = k_mask[:, None] & r_mask[None, :]
-                partial += _mapped(x, p, mask, centre, power, S, T, MAP)
+            partial = _added(
+                tl.zeros([BLOCK_K, BLOCK_R], T), begin, end,
+                x, k_mask, rows, last, reduced_shape, rx, centre, power, S, T, BLOCK_R, STEPS, MAP,
+            )  # fmt: skip
             total, lost = accumulate(total, lost, partial)
         total = settled(total, lost)
     else:
-        for start in range(first, last, BLOCK_R):
-            p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
-            mask = k_mask[:, None] & r_mask[None, :]
-            total += _mapped(x, p, mask, centre, power, S, T, MAP)
+        total = _added(
+            total, first, last,
+            x, k_mask, rows, last, reduced_shape, rx, centre, power, S, T, BLOCK_R, STEPS, MAP,
+        )  # fmt: skip
     return tl.sum(total, 1)
+
+
+@triton.jit
+def _added(
+    total, begin, end, x, k_mask, rows, last, reduced_shape, rx, centre, power,
+    S: tl.constexpr, T: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
+    MAP: tl.constexpr,
+):  # fmt: skip
+    """`total` and the terms of the elements from `begin` to `end`."""
+    whole = begin + (end - begin) // BLOCK_R * BLOCK_R if STEPS else begin
+    if STEPS:  # a CPU's masks cost more than code of their own for the last step
+        for start in range(begin, whole, BLOCK_R):
+            p, _ = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
+            total += _mapped(x, p, k_mask[:, None], centre, power, S, T, MAP)
+    for start in range(whole, end, BLOCK_R):
+        p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
+        mask = k_mask[:, None] & r_mask[None, :]
+        total += _mapped(x, p, mask, centre, power, S, T, MAP)
+    return total
 
 
 @triton.jit
@@ -284,7 +366,28 @@ def max(
     OP: tl.constexpr,
     T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
-    k, k_mask = positions(kept, BLOCK_K)
+    if STEPS and len(rx) == 0:
+        first, end = _tiles(kept, BLOCK_K)
+        for number in range(first, end):
+            k, k_mask = _tile(number, kept, BLOCK_K)
+            _max(
+                x, out, k, k_mask, reduced, chunk, part, kept_shape, kx, ko, reduced_shape, rx,
+                OP, T, BLOCK_K, BLOCK_R, STEPS,
+            )  # fmt: skip
+    else:
+        k, k_mask = positions(kept, BLOCK_K)
+        _max(
+            x, out, k, k_mask, reduced, chunk, part, kept_shape, kx, ko, reduced_shape, rx,
+            OP, T, BLOCK_K, BLOCK_R, STEPS,
+        )  # fmt: skip
+
+
+@triton.jit
+def _max(
+    x, out, k, k_mask, reduced, chunk, part, kept_shape, kx, ko, reduced_shape, rx,
+    OP: tl.constexpr,
+    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
+):  # fmt: skip
     largest = _folded(
         x, k_mask, offset(k, kept_shape, kx), reduced, chunk, reduced_shape, rx,
         T, T, BLOCK_K, BLOCK_R, STEPS, "", OP,
@@ -300,7 +403,31 @@ def fold(
     T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
 ):  # fmt: skip
     """The elements, mapped by `MAP` in type `S`, and `initial`, combined by `OP`."""
-    k, k_mask = positions(kept, BLOCK_K)
+    if STEPS and len(rx) == 0:
+        first, end = _tiles(kept, BLOCK_K)
+        for number in range(first, end):
+            k, k_mask = _tile(number, kept, BLOCK_K)
+            _fold(
+                x, out, k, k_mask, reduced, chunk, part, initial, kept_shape, kx, ko,
+                reduced_shape, rx,
+                MAP, OP, S, T, BLOCK_K, BLOCK_R, STEPS,
+            )  # fmt: skip
+    else:
+        k, k_mask = positions(kept, BLOCK_K)
+        _fold(
+            x, out, k, k_mask, reduced, chunk, part, initial, kept_shape, kx, ko,
+            reduced_shape, rx,
+            MAP, OP, S, T, BLOCK_K, BLOCK_R, STEPS,
+        )  # fmt: skip
+
+
+@triton.jit
+def _fold(
+    x, out, k, k_mask, reduced, chunk, part, initial, kept_shape, kx, ko,
+    reduced_shape, rx,
+    MAP: tl.constexpr, OP: tl.constexpr, S: tl.constexpr,
+    T: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_R: tl.constexpr, STEPS: tl.constexpr,
+):  # fmt: skip
     result = _folded(
         x, k_mask, offset(k, kept_shape, kx), reduced, chunk, reduced_shape, rx,
         S, T, BLOCK_K, BLOCK_R, STEPS, MAP, OP,
@@ -320,18 +447,60 @@ def _folded(
     """This block's piece of each of `rows`, combined by `OP`."""
     first = tl.program_id(1).to(reduced.dtype) * chunk
     last = first + tl.minimum(chunk, reduced - first)
-    result = tl.zeros([BLOCK_K, BLOCK_R], T) + identity(T, OP)
-    for start in range(first, last, BLOCK_R):
-        p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
+    ORDERED: tl.constexpr = T.is_floating() and (OP == "max" or OP == "min")
+    PAIRS: tl.constexpr = STEPS and len(rx) == 0 and BLOCK_R >= 32 and ORDERED
+    STEP: tl.constexpr = BLOCK_R // 2 if PAIRS else BLOCK_R
+    result = tl.zeros([BLOCK_K, STEP], T) + identity(T, OP)
+    whole = first + (last - first) // BLOCK_R * BLOCK_R if STEPS else first
+    if PAIRS:
+        result = _of_pairs(
+            result, first, whole, x, k_mask, rows, reduced_shape, rx, S, T, STEP, MAP, OP
+        )  # fmt: skip
+    elif STEPS:
+        for start in range(first, whole, BLOCK_R):
+            p, _ = _elements(memory(x), rows, start, last, reduced_shape, rx, BLOCK_R, STEPS)
+            result = combine(_term(x, p, k_mask[:, None], S, T, MAP, OP), result, OP)
+    for start in range(whole, last, STEP):
+        p, r_mask = _elements(memory(x), rows, start, last, reduced_shape, rx, STEP, STEPS)
         mask = k_mask[:, None] & r_mask[None, :]
-        if MAP == "" and x.dtype.element_ty == T:
-            value = tl.load(p, mask=mask, other=identity(T, OP))
-        else:
-            value = element(tl.load(p, mask=mask, other=0), x, S)
-            value = before(value, None, None, MAP).to(T)
-            value = tl.where(mask, value, identity(T, OP))
-        result = combine(value, result, OP)
+        result = combine(_term(x, p, mask, S, T, MAP, OP), result, OP)
     return combined(result, OP)
+
+
+@triton.jit
+def _of_pairs(
+    result, first, whole, x, k_mask, rows, reduced_shape, rx,
+    S: tl.constexpr, T: tl.constexpr, STEP: tl.constexpr, MAP: tl.constexpr, OP: tl.constexpr,
+):  # fmt: skip
+    """`result` and the elements from `first` to `whole`, all of which are there, two steps at once.
+
+    A CPU's instruction for the larger of two takes the second where one is nan, so nan is noted
+    apart: by one comparison of two elements, which is true unless one of them is nan.
+    """
+    other = result
+    nan = tl.zeros_like(result)
+    for start in range(first, whole, 2 * STEP):
+        p, _ = _elements(memory(x), rows, start, whole, reduced_shape, rx, STEP, True)
+        q, _ = _elements(memory(x), rows, start + STEP, whole, reduced_shape, rx, STEP, True)
+        a = _term(x, p, k_mask[:, None], S, T, MAP, OP)
+        b = _term(x, q, k_mask[:, None], S, T, MAP, OP)
+        result = tl.where(result > a if OP == "max" else result < a, result, a)
+        other = tl.where(other > b if OP == "max" else other < b, other, b)
+        nan = tl.where((a < b) | (a >= b), nan, float("nan"))
+    return tl.where(nan == nan, combine(result, other, OP), nan)
+
+
+@triton.jit
+def _term(
+    x, p, mask, S: tl.constexpr, T: tl.constexpr, MAP: tl.constexpr, OP: tl.constexpr
+):  # fmt: skip
+    """What the elements at `p` are combined as by `OP`; its identity where `mask` is false."""
+    if MAP == "" and x.dtype.element_ty == T:
+        return tl.load(p, mask=mask, other=identity(T, OP))
+    else:
+        value = element(tl.load(p, mask=mask, other=0), x, S)
+        value = before(value, None, None, MAP).to(T)
+        return tl.where(mask, value, identity(T, OP))
 
 
 @triton.jit

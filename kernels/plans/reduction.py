@@ -24,6 +24,11 @@ _SHORT = 64
 _FEW_LANES = 16
 #: As many as a tile has room for.
 _ALL = 2**30
+#: Functions whose blocks take all tiles of rows, however few blocks there are, where steps lie
+#: side by side; rows that are short for a block, and blocks that are enough.
+_IN_ROWS = ("sum", "total", "max", "fold")
+_SHORT_ROW = 1 << 12
+_MANY = 32
 #: By whether lanes go along the kept elements, what has no part in how memory is read.
 _LOOSE = {
     True: ("reduced", "reduced_shape", "chunk"),
@@ -93,6 +98,10 @@ def reduction_launch(
     long = in_turn if dtype.startswith("float") and chunk > in_turn * block_r else 0
     if general and dtype.startswith("float"):
         long = in_turn
+    blocks = spec.cdiv(kept.size, block_k)
+    in_rows = sizes.alone > 0 and not reduced.strides[0] and source in _IN_ROWS
+    if in_rows and sizes.in_turn and reduced.size <= _SHORT_ROW:
+        blocks = spec.cdiv(blocks, sizes.in_turn) if blocks >= _MANY * sizes.in_turn else blocks
     return spec.Launch(
         f"reduction:{source}",
         {
@@ -118,7 +127,7 @@ def reduction_launch(
             **({"LONG": long} if source in ("sum", "total") else {}),
             **(constants or {}),
         },
-        (spec.cdiv(kept.size, block_k), spec.cdiv(reduced.size, chunk) if parts > 1 else 1, 1),
+        (blocks, spec.cdiv(reduced.size, chunk) if parts > 1 else 1, 1),
         num_warps=min(sizes.num_warps, max(1, block_k * block_r // 512)),
         aligned_by=tuning.aligned_by(vendor, across=("kept",))
         if along_kept

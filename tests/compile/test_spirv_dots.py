@@ -19,14 +19,18 @@ from spirv_cases import Case, empty, normal
 from spirv_language import CASES
 from spirv_products import dot3d_case
 from spirv_run import check, compiled, device, launch
+from triton._C.libtriton import amd
 
+from xtarget.targets._spirv.frontend.carriers import carrier_of
 from xtarget.targets._spirv.frontend.cpu_options import CPU_BYTES
 from xtarget.targets._spirv.frontend.dots import Dot, Loops, Operand, tile_of
+from xtarget.targets._spirv.frontend.structure import operations
 from xtarget.targets._spirv.frontend.types import Type
 from xtarget.targets._spirv.llvm.dot_operands import place_operands
 from xtarget.targets._spirv.llvm.printer import printed
 from xtarget.targets._spirv.llvm.reader import read
 from xtarget.targets._spirv.llvm.text import ADDRESS, Layout
+from xtarget.targets._triton.reason import read_module
 
 #: Types of the operands, the sum and their NumPy types, and the tolerance.
 KINDS: dict[str, Any] = {
@@ -109,6 +113,42 @@ def side_by_side(type_: str, dtype: Any, num_warps: int) -> Case:
 
 
 @triton.jit
+def dots_in_turns(a, b, c, K, READ: tl.constexpr, S: tl.constexpr):
+    """The first turn has no dot, the second K // S. READ: each step looks at the sum so far."""
+    m = tl.arange(0, S)
+    i = m[:, None] * S + m[None, :]
+    for turn in range(2):
+        total = tl.full((S, S), 1, tl.float32) + turn
+        most = total
+        for k in range(0, K * turn, S):
+            x = tl.load(a + m[:, None] * K + (k + m)[None, :])
+            y = tl.load(b + (k + m)[:, None] * S + m[None, :])
+            total = tl.dot(x, y, total, input_precision="ieee")
+            if READ:
+                most = tl.maximum(most, total)
+        tl.store(c + turn * S * S + i, most if READ else total)
+
+
+def in_turns(read: bool) -> Case:
+    def expected(a: Any, b: Any, _: Any, __: int) -> Any:
+        sums = [np.full((32, 32), 2.0)]
+        for k in (0, 32):
+            sums.append(sums[-1] + a[:, k : k + 32].astype(np.float64) @ b[k : k + 32])
+        last = np.maximum.reduce(sums) if read else sums[-1]
+        return [(2, np.stack([np.ones((32, 32)), last]))]
+
+    return Case(
+        dots_in_turns,
+        {"a": "*fp32", "b": "*fp32", "c": "*fp32", "K": "i32"},
+        {"READ": read, "S": 32},
+        lambda: [normal(32, 64), normal(64, 32), empty(2, 32, 32), 64],
+        expected,
+        5e-5,
+        num_warps=4,
+    )
+
+
+@triton.jit
 def dot_on_both_ways(a, b, c, way, S: tl.constexpr):
     """Behind the loops of its dot, each way does the same."""
     i = tl.arange(0, S)[:, None] * S + tl.arange(0, S)[None, :]
@@ -136,6 +176,8 @@ LARGE = {
     **{kind: case(kind, 32, 64, 64, 4) for kind in KINDS},
     **{f"side_by_side_{warps}": side_by_side("fp32", np.float32, warps) for warps in (1, 4)},
     **{f"way_{way}_of_a_branch": one_way(way) for way in (0, 1)},
+    "in_turns": in_turns(False),
+    "in_turns_and_read": in_turns(True),
     "side_by_side_fp16": side_by_side("fp16", np.float16, 4),
     "tiles_both_ways": case("fp32", 64, 128, 32, 8),
     "one_row_of_tiles": case("fp32", 16, 128, 64, 2),
@@ -159,6 +201,48 @@ def test_result_of_a_large_dot(name: str, mark_ran_on: Any) -> None:
     info = device().info
     mark_ran_on("cpu", info.runs_on, info.product)
     check(LARGE[name], artifact, name)
+
+
+_CARRIED = """
+module {
+  tt.func public @kernel(%n: i32, %x: tensor<32x32xf32>) {
+    %zero = arith.constant dense<0.0> : tensor<32x32xf32>
+    %one = arith.constant 1 : i32
+    %sums:2 = scf.for %i = %one to %n step %one iter_args(%m = %n, %sum = %zero)
+        -> (i32, tensor<32x32xf32>) : i32 {
+      %next = tt.dot %x, %x, %sum : tensor<32x32xf32> * tensor<32x32xf32> -> tensor<32x32xf32>
+      MORE
+      scf.yield %m, %next : i32, tensor<32x32xf32>
+    }
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "carried"),
+    [
+        pytest.param("", True, id="nothing"),
+        pytest.param("%a = arith.addf %sum, %x : tensor<32x32xf32>", False, id="before"),
+        pytest.param("%a = arith.addf %next, %x : tensor<32x32xf32>", False, id="after"),
+        pytest.param(
+            "%a = tt.dot %x, %x, %x : tensor<32x32xf32> * tensor<32x32xf32> -> tensor<32x32xf32>",
+            False,
+            id="dot",
+        ),
+    ],
+)
+def test_a_sum_that_nothing_else_in_its_loop_reads_stays_in_shared_memory(
+    more: str, carried: bool
+) -> None:
+    found = operations(read_module(_CARRIED.replace("MORE", more), amd.load_dialects))
+    dot = next(one for one in found if one.name == "tt.dot")
+    carrier = carrier_of(found, dot)
+    assert (carrier is not None) == carried
+    if carrier is not None:
+        assert carrier.loop.name == "scf.for"
+        assert carrier.begin.id() == next(o for o in found if o.results).results[0].id()
 
 
 def test_a_loop_is_less_code() -> None:

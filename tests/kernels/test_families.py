@@ -142,6 +142,21 @@ def test_many_elements(device: str, name: str) -> None:
     check(name, *arguments(spec, dtype, (1, 2**20 + 1)), device=device)
 
 
+def test_nan_is_the_largest_and_the_smallest_wherever_it_lies_in_a_row(device: str) -> None:
+    """One in each row, at another place of the 131 that take two whole steps and a part."""
+    x = np.tile(np.arange(131, dtype=np.float32), (131, 1))
+    np.fill_diagonal(x, np.nan)
+    for name in ("max", "min"):
+        assert np.isnan(xtarget.run(name, x, axis=1, device=device)).all()
+
+
+def test_many_short_rows_each_have_their_own_result(device: str) -> None:
+    """More rows than blocks, and no multiple of the rows that a block takes."""
+    x = np.arange(2051 * 5, dtype=np.float32).reshape(2051, 5)
+    for name in ("sum", "mean", "max", "min"):
+        check(name, x, axis=1, device=device)
+
+
 @pytest.mark.parametrize("name", [n for n, s in rows().items() if s.category == "reduction"])
 def test_a_reduction_of_nothing(device: str, name: str) -> None:
     """NumPy's results and refusals; no kernel runs where the result is empty."""

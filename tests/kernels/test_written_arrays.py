@@ -414,13 +414,13 @@ def test_a_copy_is_not_updated_by_the_call_that_warns(device: str) -> None:
             call(name)
 
 
-def test_no_implementation_of_what_others_rely_on_writes_more() -> None:
+def test_no_implementation_of_what_others_rely_on_writes_more(device: str) -> None:
     for impl in ("", "other"):
         kernel(inputs=("x",), outputs={"out": "x"}, name="written.relied", impl=impl)(to_input)
     libraries.rely_on_updates("written.relied")
     x = np.zeros(N, np.float32)
     with pytest.raises(xtarget.CompileError, match="stores to x"):
-        xtarget.run("written.relied", x, impl="other", device="cpu")
+        xtarget.run("written.relied", x, impl="other", device=device)
     assert not x.any()
 
 

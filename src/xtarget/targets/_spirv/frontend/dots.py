@@ -20,6 +20,7 @@ from typing import Any
 from ...._values.errors import CompileError
 from ...._values.value_classes import value_class
 from ..llvm.text import ADDRESS
+from .carriers import Carrier, carrier_of
 from .cpu_options import DOT_ELEMENTS
 from .structure import Editor, Operation, type_of
 from .types import Layout, Type
@@ -224,7 +225,8 @@ def loop_over_dots(module: Any, loops: Loops) -> int:
     }
     most = 0
     dots = [operation for operation in write.operations if operation.name == "tt.dot"]
-    for number, operation in enumerate(dots):
+    # from the last one on: what is written after a loop comes before what follows it
+    for number, operation in reversed(list(enumerate(dots))):
         dot = _described(operation, number, defined)
         if dot is None:
             continue
@@ -242,9 +244,13 @@ def loop_over_dots(module: Any, loops: Loops) -> int:
         # a sum in half precision is slow to compile however small: 16 x 16 x 32 takes 25 seconds
         small = _SMALL if dot.inner == dot.c.type.element else 0
         if tile is not None and work > small * loops.num_warps * loops.warp_size:
-            write.go_before(operation)
-            (result,) = operation.results
-            result.replace_all_uses_with(_loop(write, dot, tile, loops))
+            carrier = carrier_of(write.operations, operation)
+            if carrier is not None and dot.c.type.element == dot.inner:
+                _loop_with_sum_in_place(write, operation, dot, tile, loops, carrier)
+            else:
+                write.go_before(operation)
+                (result,) = operation.results
+                result.replace_all_uses_with(_loop(write, dot, tile, loops))
             most = max(most, dot.nbytes)
     return most
 
@@ -297,21 +303,64 @@ def tile_of(dot: Dot, loops: Loops) -> Tile | None:
 
 def _loop(write: _Writer, dot: Dot, tile: Tile, loops: Loops) -> Any:
     """Write the operations in place of a dot, and return their result."""
-    m, n, k, inner = dot.m, dot.n, dot.k, write.element(dot.inner)
-    pointer = write.pointer(inner)
-    bases, at, begin = [], 0, 0
-    rows_layout = _by_rows(dot.shapes[2], loops)
-    brought = _in_layout(write, dot, rows_layout)
-    for operand, shape in zip((dot.a, dot.b, brought), dot.shapes, strict=True):
-        base, begin = _base(write, at, pointer), at
-        # widened here and not in the loop, where a CPU's JIT takes seconds for it
-        value = write.converted(operand.value, operand.type, dot.inner)
-        assert operand.type.layout is not None
-        write.store(write.places(base, inner, shape, operand.type.layout, shape[-1]), value)
-        bases.append(base)
-        at += prod(shape) * _BYTES[dot.inner]
+    _store(write, dot, 0, dot.a)
+    _store(write, dot, 1, dot.b)
+    _store(write, dot, 2, _in_layout(write, dot, dot.c.value, loops))
     write.create_barrier()
+    _multiply(write, dot, tile)
+    return _sum(write, dot, loops)
 
+
+def _loop_with_sum_in_place(
+    write: _Writer, operation: Operation, dot: Dot, tile: Tile, loops: Loops, carrier: Carrier
+) -> None:
+    """Write the operations in place of a dot whose sum stays where it is from step to step."""
+    write.go_before(operation)
+    _store(write, dot, 0, dot.a)
+    _store(write, dot, 1, dot.b)
+    write.create_barrier()
+    _multiply(write, dot, tile)
+    # the kernel's loop gives the sum on as it was, which the next passes see
+    (result,) = operation.results
+    result.replace_all_uses_with(dot.c.value)
+    write.go_before(carrier.loop)
+    _store(write, dot, 2, _in_layout(write, dot, carrier.begin, loops))
+    write.go_after(carrier.loop)
+    carrier.result.replace_all_uses_with(_sum(write, dot, loops))
+
+
+def _starts(dot: Dot) -> list[int]:
+    """Where the operands and the sum begin in the memory for them, in bytes."""
+    sizes = [prod(shape) * _BYTES[dot.inner] for shape in dot.shapes]
+    return [0, sizes[0], sizes[0] + sizes[1]]
+
+
+def _store(write: _Writer, dot: Dot, number: int, operand: Operand) -> None:
+    """Store an operand, or the sum, row by row."""
+    inner, shape = write.element(dot.inner), dot.shapes[number]
+    base = _base(write, _starts(dot)[number], write.pointer(inner))
+    # widened here and not in the loop, where a CPU's JIT takes seconds for it
+    value = write.converted(operand.value, operand.type, dot.inner)
+    assert operand.type.layout is not None
+    write.store(write.places(base, inner, shape, operand.type.layout, shape[-1]), value)
+
+
+def _sum(write: _Writer, dot: Dot, loops: Loops) -> Any:
+    """The sum from the memory for it, in the dot's layout."""
+    inner, layout = write.element(dot.inner), _by_rows(dot.shapes[2], loops)
+    # a separate function, and not pure: otherwise, where both ways of a branch end with a dot, MLIR
+    # merges the code after the loops into one block, and its addresses depend on the way taken
+    base = _base(write, _starts(dot)[2], write.pointer(inner), dot.number)
+    value = write.load(write.places(base, inner, dot.shapes[2], layout, dot.n))
+    write.create_barrier()  # before the next dot stores its operands
+    value = write.converted(value, Type(dot.inner, dot.shapes[2], layout), dot.c.type.element)
+    return write.create_convert_layout(dot.c.value.get_type(), value)
+
+
+def _multiply(write: _Writer, dot: Dot, tile: Tile) -> None:
+    """Add the product of the operands to the sum, in the memory for them."""
+    m, n, k, inner = dot.m, dot.n, dot.k, write.element(dot.inner)
+    bases = [_base(write, at, write.pointer(inner)) for at in _starts(dot)]
     zero, one = write.get_int32(0), write.get_int32(1)
     counts = prod(dot.batch), m // tile.m, n // tile.n
     around = []
@@ -346,21 +395,14 @@ def _loop(write: _Writer, dot: Dot, tile: Tile, loops: Loops) -> Any:
     write.store(place, steps.get_result(0))
     write.set_insertion_point_after(around[0].get_operation())
     write.create_barrier()
-    # a separate function, and not pure: otherwise, where both ways of a branch end with a dot, MLIR
-    # merges the code after the loops into one block, and its addresses depend on the way taken
-    base = _base(write, begin, pointer, dot.number)
-    value = write.load(write.places(base, inner, dot.shapes[2], rows_layout, n))
-    write.create_barrier()  # before the next dot stores its operands
-    value = write.converted(value, Type(dot.inner, dot.shapes[2], rows_layout), dot.c.type.element)
-    return write.create_convert_layout(dot.c.value.get_type(), value)
 
 
-def _in_layout(write: _Writer, dot: Dot, layout: Layout) -> Operand:
+def _in_layout(write: _Writer, dot: Dot, value: Any, loops: Loops) -> Operand:
     """The sum before the dot, in another layout. In the layout of the dot each thread has a square,
     and a CPU's JIT cannot store a square in one piece; it can store a thread's row."""
-    type_ = replace(dot.c.type, layout=layout)
+    type_ = replace(dot.c.type, layout=_by_rows(dot.shapes[2], loops))
     to = write.like(type_, type_.element)
-    return Operand(write.create_convert_layout(to, dot.c.value), type_)
+    return Operand(write.create_convert_layout(to, value), type_)
 
 
 def _by_rows(shape: tuple[int, ...], loops: Loops) -> Layout:
