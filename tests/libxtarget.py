@@ -25,6 +25,7 @@ __all__ = [
     "CUDA",
     "HIP",
     "NEWER",
+    "NOT_BUILT",
     "NOT_IN_BUNDLE",
     "NOT_IN_LOCK",
     "NOT_TRUSTED",
@@ -44,7 +45,7 @@ __all__ = [
 
 CUDA, HIP, LEVEL_ZERO, OPENCL = 1, 2, 3, 4
 BAD_ARGUMENT, BAD_BUNDLE, NEWER, NOT_TRUSTED, NOT_IN_BUNDLE, NO_DRIVER = range(1, 7)
-NO_SERVER, NOT_IN_LOCK = 9, 10
+NO_SERVER, NOT_IN_LOCK, NOT_BUILT = 9, 10, 11
 _CODES = {name: code for code, name in enumerate(DTYPES)}
 
 
@@ -219,6 +220,22 @@ class Library:
         bundle = ctypes.c_void_p()
         given = None if trust is None else trust.encode()
         self.check(self.c.xtarget_bundle_open(str(path).encode(), given, ctypes.byref(bundle)))
+        return bundle
+
+    def of_library(
+        self, folder: Path, device: Device, kernels: str | None, dtypes: str, seconds: float = 100.0
+    ) -> ctypes.c_void_p:
+        """A bundle that a child process builds."""
+        bundle = ctypes.c_void_p()
+        status = self.c.xtarget_library_open(
+            str(folder).encode(),
+            device.raw,
+            None if kernels is None else kernels.encode(),
+            dtypes.encode(),
+            ctypes.c_double(seconds),
+            ctypes.byref(bundle),
+        )
+        self.check(status)
         return bundle
 
     def compile_by(

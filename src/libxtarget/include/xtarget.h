@@ -45,7 +45,8 @@ enum {
   XTARGET_DRIVER_FAILED = 7, /* the vendor's library refused */
   XTARGET_OUT_OF_MEMORY = 8,
   XTARGET_NO_SERVER = 9, /* the compile server is not there, is too slow, or sent what is refused */
-  XTARGET_NOT_IN_LOCK = 10 /* the lock lacks a binary, or cannot be read */
+  XTARGET_NOT_IN_LOCK = 10, /* the lock lacks a binary, or cannot be read */
+  XTARGET_NOT_BUILT = 11    /* a library's kernels could not be built */
 };
 
 enum { XTARGET_CUDA = 1, XTARGET_HIP = 2, XTARGET_LEVEL_ZERO = 3, XTARGET_OPENCL = 4 };
@@ -154,6 +155,16 @@ XTARGET_API void xtarget_device_free(xtarget_device *device, void *memory);
 /* Copy and wait: `to_device` is not 0 from host to device. */
 XTARGET_API int xtarget_device_copy(xtarget_device *device, void *to, const void *from, size_t size,
                                     int to_device);
+
+/* Build kernels of a kernel library's folder for a device, and open the bundle: a child process runs
+ * `xtarget bundle build`, so the machine needs Python with xtarget and what compiles (the variable
+ * XT_EXECUTABLE names the command, else PATH has it). What was built before comes from its cache.
+ * `kernels`: "one,other"; NULL: all of the library. `dtypes`: "float32,float16". The bundle serves
+ * the calls that the kernels' examples say. `seconds` is the longest that it may take. Nothing of
+ * the process and no file is left afterwards. With XTARGET_TRUST, XTARGET_SIGN has to name the key
+ * that signs it. */
+XTARGET_API int xtarget_library_open(const char *folder, xtarget_device *device, const char *kernels,
+                                     const char *dtypes, double seconds, xtarget_bundle **bundle);
 
 /* Take a kernel for arrays of a dtype ("float16"). Options that are not given have the kernel's own
  * values. */

@@ -374,6 +374,15 @@ class Bundle {
     check(xtarget_bundle_open(path.c_str(), trust, &made));
     raw_.reset(made, xtarget_bundle_close);
   }
+  /* Built of a kernel library's folder by a child process (xtarget_library_open). `kernels`: "one,other";
+   * "": all of the library. */
+  static Bundle of_library(const Device &device, const std::string &folder, const std::string &kernels = "",
+                           const std::string &dtypes = "float32", double seconds = 600) {
+    xtarget_bundle *made = nullptr;
+    check(xtarget_library_open(folder.c_str(), device.raw(), kernels.empty() ? nullptr : kernels.c_str(),
+                               dtypes.c_str(), seconds, &made));
+    return Bundle(made);
+  }
   std::vector<std::string> targets() const {
     std::vector<std::string> found;
     for (std::size_t i = 0; i < xtarget_bundle_target_count(raw()); i++)
@@ -415,8 +424,15 @@ class Bundle {
   xtarget_bundle *raw() const noexcept { return raw_.get(); }
 
  private:
+  explicit Bundle(xtarget_bundle *raw) : raw_(raw, xtarget_bundle_close) {}
   std::shared_ptr<xtarget_bundle> raw_;
 };
+
+/* A kernel by its library's folder and its name, compiled by a child process where the cache lacks it. */
+inline Kernel kernel_of(const Device &device, const std::string &folder, const std::string &name, Dtype dtype,
+                        std::initializer_list<Option> options = {}) {
+  return Bundle::of_library(device, folder, name, dtype.name).kernel(device, name, dtype, options);
+}
 
 }  // namespace xt
 

@@ -77,8 +77,8 @@ class Function:
     """A class of specializations, with its variants.
 
     Attributes:
-        signature: lines for callers with a grid of their own: warps and stages, a name and a type for each
-            slot, constants; empty: not said.
+        signature: lines for callers with a grid of their own, each after a newline: warps and
+            stages; name and type of each slot; constants. Empty: not said.
     """
 
     source: str

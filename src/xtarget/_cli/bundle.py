@@ -77,6 +77,7 @@ def list_classes(order: building.Order, *, as_json: bool) -> None:
             "signature": signature_of(one.request),
             "constants": constants_of(one.request),
             "warps": one.request.num_warps,
+            "stages": one.request.num_stages,
             "valid_for": list(one.valid_for),
             "aligned": [list(aligned) for aligned in sorted(one.variants)],
         }
