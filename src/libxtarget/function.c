@@ -280,6 +280,9 @@ static int launch(const struct xtarget_function *one, void *stream, const uint32
   int status = xt_load(one->kernel->device, one->offer->bundle, one->offer->section, binary,
                        one->fit == XT_PORTABLE, &loaded);
   const unsigned blocks[3] = {grid[0], grid[1], grid[2]};
+  if (xt_logs(XT_LOG_DEBUG))
+    xt_log(XT_LOG_DEBUG, "launch %s, grid %u %u %u, on %s", one->function->source, grid[0], grid[1],
+           grid[2], one->kernel->device->name);
   if (!status)
     status = one->kernel->device->driver->start(one->kernel->device, loaded, binary, blocks, bits,
                                                 stream);
@@ -333,12 +336,6 @@ int xtarget_function_launch(xtarget_function *function, void *stream, const uint
 
 /* --------------------------------------------------------------------------- typed arguments */
 
-static int number_of(const char *text, double *value) {
-  char *end;
-  *value = strtod(text, &end);
-  return *text && !*end;
-}
-
 /* Whether a constexpr has the value that was given. */
 static int is_constant(const char *value, const xtarget_argument *given) {
   char text[32];
@@ -346,7 +343,7 @@ static int is_constant(const char *value, const xtarget_argument *given) {
   switch (given->kind) {
     case XTARGET_ABSENT: return !strcmp(value, "null");
     case XTARGET_TEXT: return given->tensor.data && !strcmp(value, given->tensor.data);
-    case XTARGET_REAL: return number_of(value, &known) && known == given->real;
+    case XTARGET_REAL: return xt_number_of(value, &known) && known == given->real;
     case XTARGET_UNSIGNED:
       snprintf(text, sizeof text, "%llu", (unsigned long long)given->integer);
       break;
@@ -354,6 +351,8 @@ static int is_constant(const char *value, const xtarget_argument *given) {
       if ((given->integer == 1 && !strcmp(value, "true")) ||
           (given->integer == 0 && !strcmp(value, "false")))
         return 1;
+      if (strpbrk(value, ".e") && xt_number_of(value, &known))
+        return known == (double)given->integer;
       snprintf(text, sizeof text, "%lld", (long long)given->integer);
       break;
     default: return 0;

@@ -71,6 +71,11 @@ int main(int, char **words) {
   std::printf("%g %g %g\n", out[0], out[255], out[256]);
   for (auto &one : wide.parameters()) std::printf("%s: %s, ", one.name, one.type);
   std::printf("%zu\n", part.functions().size());
+  xt::Array made = part.run(device, stream, xt::Tensor{x, {600}});
+  xt::Array again = part.run(device, stream, made);
+  device.synchronize(stream);
+  again.read(out);
+  std::printf("%s %zu %lld %g\n", made.dtype().name, made.shape().size(), (long long)made.shape()[0], out[599]);
   try {
     launch(stream, 3, 1, 1, 4, 2, x, out, 600, 10, 64, "fp32", "\"plus\"");
   } catch (const xt::Error &error) {
@@ -103,6 +108,7 @@ def test_cpp_calls_with_grid_warps_and_stages(own: Path, shared: Path, tmp_path:
     done = subprocess.run(
         [str(program), str(own)], capture_output=True, text=True, timeout=60, env=environment()
     )
-    first, second, parameters, refused = done.stdout.splitlines()
+    first, second, parameters, run, refused = done.stdout.splitlines()
     assert (first, second, refused) == ("10 201 0", "20 275 0", "1"), done
+    assert run == "float32 1 600 601"
     assert parameters.startswith("x: *fp32, out: *fp32, n: i32, by.0: i32, BLOCK: constexpr, ")

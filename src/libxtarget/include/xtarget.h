@@ -14,7 +14,7 @@
  * XTARGET_ABI_VERSION do not change; new ones may be added.
  *
  * The variable XTARGET_LOG has a line on stderr for each error (`error`), for what is opened, loaded
- * and compiled too (`info`), and for each call that is looked up (`debug`).
+ * and compiled too (`info`), for each call that is looked up, and each launch of a function (`debug`).
  */
 #ifndef XTARGET_H
 #define XTARGET_H

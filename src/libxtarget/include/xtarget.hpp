@@ -216,6 +216,40 @@ class Memory {
   std::shared_ptr<void> raw_;
 };
 
+/* A new array of a device, in C order. Its memory is freed with its last copy: wait for the work that uses
+ * it before. */
+class Array {
+ public:
+  Array(const Device &device, Dtype dtype, std::vector<std::int64_t> shape)
+      : memory_(device, bytes(dtype, shape)), dtype_(dtype), shape_(shape),
+        tensor_(memory_.data(), dtype, std::move(shape)) {}
+  operator const Tensor &() const noexcept { return tensor_; }
+  Dtype dtype() const noexcept { return dtype_; }
+  const std::vector<std::int64_t> &shape() const noexcept { return shape_; }
+  void *data() const noexcept { return memory_.data(); }
+  std::size_t size() const noexcept { return memory_.size(); }
+  /* Copy and wait: all of it. */
+  void write(const void *from) const { memory_.write(from); }
+  void read(void *to) const { memory_.read(to); }
+
+ private:
+  static std::size_t bytes(Dtype dtype, const std::vector<std::int64_t> &shape) {
+    constexpr std::size_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 1, 1};
+    if (dtype.code < 0 || dtype.code >= XTARGET_DTYPE_COUNT) throw Error(XTARGET_BAD_ARGUMENT, "there is no such dtype");
+    std::size_t made = sizes[dtype.code];
+    for (std::int64_t length : shape) {
+      if (length < 0 || (length && made > static_cast<std::size_t>(INT64_MAX) / static_cast<std::size_t>(length)))
+        throw Error(XTARGET_BAD_ARGUMENT, "a length of an array is below 0, or the array is too large");
+      made *= static_cast<std::size_t>(length);
+    }
+    return made;
+  }
+  Memory memory_;
+  Dtype dtype_;
+  std::vector<std::int64_t> shape_;
+  Tensor tensor_;
+};
+
 /* An argument of a launch with a grid of the caller's: what Argument takes, an address, or the text
  * of a constexpr ("fp32", "\"tanh\""). */
 class Value {
@@ -315,6 +349,22 @@ class Kernel {
     } catch (const Error &error) {
       return error.status();
     }
+  }
+  /* Launch with a new array for the result. Does not wait. */
+  template <class... Arguments>
+  Array run(const Device &device, void *stream, Arguments &&...arguments) const {
+    constexpr std::size_t count = sizeof...(arguments);
+    constexpr Dtype dtypes[] = {b8, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2};
+    const xtarget_argument given[count + 1] = {Argument(std::forward<Arguments>(arguments)).raw()...};
+    xtarget_tensor told{};
+    std::int64_t shape[1][16];
+    std::size_t outputs = 0;
+    check(xtarget_kernel_outputs(raw(), given, count, &told, shape, 1, &outputs));
+    if (outputs != 1) throw Error(XTARGET_BAD_ARGUMENT, "the kernel has not one result: call it with arrays for them");
+    Array made(device, dtypes[told.dtype], {shape[0], shape[0] + told.ndim});
+    const xtarget_tensor out = static_cast<const Tensor &>(made).raw();
+    check(xtarget_kernel_call(raw(), stream, given, count, &out, 1));
+    return made;
   }
   /* Any number of outputs, also none. */
   void call(void *stream, std::initializer_list<Argument> arguments,
