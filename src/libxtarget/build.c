@@ -1,4 +1,4 @@
-/* Bundles of a kernel library's folder, built by a child process. */
+/* Bundles of a kernel library's folder or file, built by a child process. */
 #define _GNU_SOURCE
 #include "device.h"
 
@@ -90,11 +90,11 @@ static void told(const struct place *place, char *text, size_t room) {
   free(said);
 }
 
-static int build(const char *folder, const xtarget_device *device, const char *kernels,
+static int build(const char *library, const xtarget_device *device, const char *kernels,
                  const char *dtypes, double seconds, const struct place *place) {
   const char *named = getenv("XT_EXECUTABLE"), *key = getenv("XTARGET_SIGN");
   const char *words[20] = {named && *named ? named : "xtarget", "bundle", "build", "-o",
-                           place->bundle, "--library", folder, "--target", device->target,
+                           place->bundle, "--library", library, "--target", device->target,
                            "--dtype", dtypes};
   size_t count = 11;
   if (kernels) words[count++] = "--kernel", words[count++] = kernels;
@@ -106,38 +106,38 @@ static int build(const char *folder, const xtarget_device *device, const char *k
                    "it, or name the command in XT_EXECUTABLE.", words[0], strerror(code));
   double begun = xt_clock();
   code = wait_for(child, seconds);
-  xt_log(XT_LOG_INFO, "build the kernels of %s for %s by %s: %.1f ms", folder, device->target,
+  xt_log(XT_LOG_INFO, "build the kernels of %s for %s by %s: %.1f ms", library, device->target,
          words[0], xt_clock() - begun);
   if (!code) return XTARGET_OK;
   if (code < 0)
     return xt_fail(XTARGET_NOT_BUILT, "%s did not build the kernels of %s within %g seconds, or was "
-                   "ended. Give it more time, or run `xtarget bundle build` before.", words[0], folder,
+                   "ended. Give it more time, or run `xtarget bundle build` before.", words[0], library,
                    seconds);
   char text[800];
   told(place, text, sizeof text);
-  return xt_fail(XTARGET_NOT_BUILT, "%s could not build the kernels of %s: %s", words[0], folder, text);
+  return xt_fail(XTARGET_NOT_BUILT, "%s could not build the kernels of %s: %s", words[0], library, text);
 }
 
-static int open_library(const char *folder, xtarget_device *device, const char *kernels,
+static int open_library(const char *library, xtarget_device *device, const char *kernels,
                         const char *dtypes, double seconds, xtarget_bundle **bundle) {
   struct place place;
-  if (!folder || !*folder || !device || !dtypes || !*dtypes || !bundle || !(seconds > 0))
-    return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_library_open needs the folder of a kernel library, a "
+  if (!library || !*library || !device || !dtypes || !*dtypes || !bundle || !(seconds > 0))
+    return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_library_open needs a kernel library's folder or file, a "
                    "device, dtypes, a time of more than 0 seconds, and a place for the bundle.");
   *bundle = NULL;
   int status = place_make(&place);
   if (status) return status;
-  status = build(folder, device, kernels, dtypes, seconds, &place);
+  status = build(library, device, kernels, dtypes, seconds, &place);
   if (!status) status = xtarget_bundle_open(place.bundle, NULL, bundle);
   place_drop(&place); /* an open file stays */
   char *name;
-  if (status || asprintf(&name, "of the library %.900s", folder) < 0) return status;
+  if (status || asprintf(&name, "of the library %.900s", library) < 0) return status;
   free((*bundle)->path); /* for messages: nobody else has it yet */
   (*bundle)->path = name;
   return XTARGET_OK;
 }
 
-int xtarget_library_open(const char *folder, xtarget_device *device, const char *kernels,
+int xtarget_library_open(const char *library, xtarget_device *device, const char *kernels,
                          const char *dtypes, double seconds, xtarget_bundle **bundle) {
-  return xt_told(open_library(folder, device, kernels, dtypes, seconds, bundle));
+  return xt_told(open_library(library, device, kernels, dtypes, seconds, bundle));
 }

@@ -157,6 +157,15 @@ static void test_what_is_said(xtarget_kernel *kernel, xtarget_function *function
   xtarget_function_release(NULL);
 }
 
+static void test_clear(void) {
+  EXPECT(!xtarget_device_clear(device, stream, out, 5 * sizeof *out));
+  EXPECT(!xtarget_device_synchronize(device, stream) && out[4] == 0 && out[5] == -1);
+  for (int i = 0; i < 5; i++) out[i] = -1;
+  EXPECT(!xtarget_device_clear(device, stream, NULL, 0));
+  FAILS(xtarget_device_clear(device, stream, NULL, 1), XTARGET_BAD_ARGUMENT, "is NULL");
+  FAILS(xtarget_device_clear(NULL, stream, out, 1), XTARGET_BAD_ARGUMENT, "device");
+}
+
 int main(int count, char **words) {
   xtarget_bundle *bundle = NULL;
   xtarget_kernel *kernel = NULL;
@@ -170,6 +179,7 @@ int main(int count, char **words) {
   test_addresses(function);
   test_typed(kernel, function);
   test_what_is_said(kernel, function);
+  test_clear();
   xtarget_function_release(function), xtarget_kernel_release(kernel);
   xtarget_bundle_close(bundle), xtarget_device_close(device);
   printf(failures ? "%d failures\n" : "all right\n", failures);

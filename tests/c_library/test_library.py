@@ -1,4 +1,4 @@
-"""Kernels by the folder of their library and their name: a child process builds them."""
+"""Kernels by their library's folder or their file, and their name: a child process builds them."""
 
 from __future__ import annotations
 
@@ -49,6 +49,24 @@ def make(name, function):
 KERNELS = (make("plus_one", "plus"), make("missing", "none"))
 """
 
+#: A file of one's own, without a catalog.
+FILE = """
+import triton
+import triton.language as tl
+import xtarget
+from helping import BLOCKS
+
+
+@xtarget.kernel(
+    inputs=("x",), outputs={"out": "x"}, sizes={"N": lambda c: c.x.size}, constants={"BLOCK": 64},
+    grid=lambda c: BLOCKS or -(-c.N // c.BLOCK), examples=lambda shape: [shape],
+)
+@triton.jit
+def times_three(x, out, N, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + i, 3 * tl.load(x + i, i < N), i < N)
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -87,6 +105,34 @@ def test_a_kernel_by_its_folder_and_name(library: Library, folder: Path) -> None
     assert not [*folder.with_name("temporary").iterdir()]
     one.release()
     library.close(bundle)
+    device.close()
+
+
+def test_a_kernel_by_its_file_and_name(library: Library, folder: Path) -> None:
+    device, file = Device(library), folder.with_name("mine.py")
+    file.write_text(FILE)
+    x = np.arange(1, 3001, dtype="float32")
+    for blocks, reached in ((2, 128), (0, 3000)):  # a rule's value in a file beside it
+        file.with_name("helping.py").write_text(f"BLOCKS = {blocks}\n")
+        bundle = library.of_library(file, device, None, "float32")
+        kernel = Kernel(device, bundle, "times_three", "float32")
+        out = np.zeros_like(x)
+        kernel.launch([x], [out])
+        device.synchronize()
+        np.testing.assert_array_equal(out, np.where(x <= reached, 3 * x, 0))
+        kernel.release()
+        library.close(bundle)
+    for text, words in (
+        ("import nothing_of_this_name", "mine.py cannot be imported: ModuleNotFoundError: No"),
+        ("x = 1", "mine.py has no function under @xtarget.kernel"),
+    ):
+        file.write_text(text)
+        with pytest.raises(Failed, match=words) as caught:
+            library.of_library(file, device, None, "float32")
+        assert caught.value.status == NOT_BUILT
+    (folder.with_name("json.py")).write_text(FILE)
+    with pytest.raises(Failed, match="there is another module json"):
+        library.of_library(folder.with_name("json.py"), device, None, "float32")
     device.close()
 
 

@@ -152,18 +152,20 @@ XTARGET_API int xtarget_device_synchronize(xtarget_device *device, void *stream)
 /* Memory that kernels and, with OpenCL on a CPU, the host use. */
 XTARGET_API int xtarget_device_allocate(xtarget_device *device, size_t size, void **memory);
 XTARGET_API void xtarget_device_free(xtarget_device *device, void *memory);
+/* Set memory to zeros, on a stream; it does not wait. */
+XTARGET_API int xtarget_device_clear(xtarget_device *device, void *stream, void *memory, size_t size);
 /* Copy and wait: `to_device` is not 0 from host to device. */
 XTARGET_API int xtarget_device_copy(xtarget_device *device, void *to, const void *from, size_t size,
                                     int to_device);
 
-/* Build kernels of a kernel library's folder for a device, and open the bundle: a child process runs
- * `xtarget bundle build`, so the machine needs Python with xtarget and what compiles (the variable
+/* Build kernels of a kernel library's folder, or of a file FILE.py with functions of @xtarget.kernel, for
+ * a device, and open the bundle: a child process runs `xtarget bundle build`, so the machine needs Python with xtarget and what compiles (the variable
  * XT_EXECUTABLE names the command, else PATH has it). What was built before comes from its cache.
  * `kernels`: "one,other"; NULL: all of the library. `dtypes`: "float32,float16". The bundle serves
  * the calls that the kernels' examples say. `seconds` is the longest that it may take. Nothing of
  * the process and no file is left afterwards. With XTARGET_TRUST, XTARGET_SIGN has to name the key
  * that signs it. */
-XTARGET_API int xtarget_library_open(const char *folder, xtarget_device *device, const char *kernels,
+XTARGET_API int xtarget_library_open(const char *library, xtarget_device *device, const char *kernels,
                                      const char *dtypes, double seconds, xtarget_bundle **bundle);
 
 /* Take a kernel for arrays of a dtype ("float16"). Options that are not given have the kernel's own

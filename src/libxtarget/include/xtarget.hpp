@@ -350,7 +350,8 @@ class Kernel {
       return error.status();
     }
   }
-  /* Launch with a new array for the result. Does not wait. */
+  /* Launch with a new array for the result, zeros where the kernel writes nothing, as in Python. Does not
+   * wait; an array of the caller's saves the time for memory and zeros. */
   template <class... Arguments>
   Array run(const Device &device, void *stream, Arguments &&...arguments) const {
     constexpr std::size_t count = sizeof...(arguments);
@@ -363,6 +364,7 @@ class Kernel {
     if (outputs != 1) throw Error(XTARGET_BAD_ARGUMENT, "the kernel has not one result: call it with arrays for them");
     Array made(device, dtypes[told.dtype], {shape[0], shape[0] + told.ndim});
     const xtarget_tensor out = static_cast<const Tensor &>(made).raw();
+    check(xtarget_device_clear(device.raw(), stream, made.data(), made.size()));
     check(xtarget_kernel_call(raw(), stream, given, count, &out, 1));
     return made;
   }
@@ -424,12 +426,12 @@ class Bundle {
     check(xtarget_bundle_open(path.c_str(), trust, &made));
     raw_.reset(made, xtarget_bundle_close);
   }
-  /* Built of a kernel library's folder by a child process (xtarget_library_open). `kernels`: "one,other";
+  /* Built of a kernel library's folder or of FILE.py by a child process (xtarget_library_open). `kernels`: "one,other";
    * "": all of the library. */
-  static Bundle of_library(const Device &device, const std::string &folder, const std::string &kernels = "",
+  static Bundle of_library(const Device &device, const std::string &library, const std::string &kernels = "",
                            const std::string &dtypes = "float32", double seconds = 600) {
     xtarget_bundle *made = nullptr;
-    check(xtarget_library_open(folder.c_str(), device.raw(), kernels.empty() ? nullptr : kernels.c_str(),
+    check(xtarget_library_open(library.c_str(), device.raw(), kernels.empty() ? nullptr : kernels.c_str(),
                                dtypes.c_str(), seconds, &made));
     return Bundle(made);
   }
@@ -478,10 +480,10 @@ class Bundle {
   std::shared_ptr<xtarget_bundle> raw_;
 };
 
-/* A kernel by its library's folder and its name, compiled by a child process where the cache lacks it. */
-inline Kernel kernel_of(const Device &device, const std::string &folder, const std::string &name, Dtype dtype,
+/* A kernel by its library's folder, or its file, and its name, compiled by a child process where the cache lacks it. */
+inline Kernel kernel_of(const Device &device, const std::string &library, const std::string &name, Dtype dtype,
                         std::initializer_list<Option> options = {}) {
-  return Bundle::of_library(device, folder, name, dtype.name).kernel(device, name, dtype, options);
+  return Bundle::of_library(device, library, name, dtype.name).kernel(device, name, dtype, options);
 }
 
 }  // namespace xt
