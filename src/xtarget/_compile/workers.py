@@ -14,6 +14,7 @@ from .._children.limits import Patience
 from .._values.errors import CompileError
 from .._values.types import Artifact, CompileRequest, DtypeConstant, KernelSource, Target
 from .._values.value_classes import value_class
+from .finding import where_found
 
 __all__ = [
     "COMPILE_CHILD",
@@ -198,8 +199,6 @@ def where_of(job: Job) -> dict[str, Any]:
     """
     where: dict[str, Any] = {"origin": job.origin, "source": job.source}
     if job.origin.endswith(".py"):  # of `@xtarget.kernel`, not of a library's folder
-        from .limited import where_found
-
         where = where_found(job.request.source, job.request.source.name)
     if job.toolchain:
         where["toolchain"] = job.toolchain
