@@ -43,7 +43,7 @@ def few_calls(names: list[str]) -> tuple[str, ...]:
         if spec.ahead is not None:
             one = list(spec.ahead(False))[:1]
             spec = replace(spec, ahead=lambda full, one=one: one)
-            libraries._kernels[name] = replace(kernel, spec=spec)
+            libraries._kernels[name] = kernel.of(spec)
         found.append(name)
     return tuple(found)
 

@@ -32,12 +32,12 @@ FLOATING = {"attention", "multi_head_attention", "paged_attention", "attention_v
             "linear_int8", "linear_int4", "grouped_matmul"}  # fmt: skip
 #: Of so many rows one is compiled in the short form: elementwise ones are one kernel, each with a
 #: function of its own; others share theirs with a few.
-ELEMENTWISE, OTHERS = 24, 12
+ONE_OF = 24
 #: Rows that are always compiled.
 ALWAYS = {"add", "sum", "softmax", "layer_norm", "matmul", "conv2d", "attention", "sort"}
-#: In the short form, rows that are not always compiled are compiled for each second target, half
-#: of them for the first, third, ..., half of them for the others.
-STRIDE = 2
+#: In the short form, rows that are not always compiled are compiled for each third target, a third
+#: of them for the first, fourth, ..., a third for the second, fifth, ..., the rest for the others.
+STRIDE = 3
 #: How often a line says how far it is.
 PROGRESS_SECONDS = 20
 #: Exit status, standard error and the files that were written.
@@ -112,8 +112,7 @@ def main() -> int:
         if given.kernel and kernel["name"] not in given.kernel:
             continue
         name = kernel["name"]
-        of = ELEMENTWISE if kernel["elementwise"] else OTHERS
-        others = name not in ALWAYS and zlib.crc32(name.encode()) % of
+        others = name not in ALWAYS and zlib.crc32(name.encode()) % ONE_OF
         if others and not (given.kernel or given.long):
             continue
         dtypes = [dtype for dtype in kernel["dtypes"] if (name, dtype) not in REFUSED]

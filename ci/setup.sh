@@ -4,6 +4,7 @@
 #   ci/setup.sh                  the library alone
 #   ci/setup.sh cpu,compile      with extras of pyproject.toml
 #   ci/setup.sh auto             cpu,compile, and nvidia or amd where such a GPU is visible
+#   ci/setup.sh venv             the environment alone, with nothing in it
 #
 # Does nothing when it has been done for this pyproject.toml. PYTHON names another interpreter.
 set -euo pipefail
@@ -64,6 +65,7 @@ if [ ! -e .venv ]; then
     exit 1
   fi
 fi
+[ "$extras" != venv ] || exit 0
 
 # what the installation depends on: if none of it changed there is nothing to do
 stamp=.venv/.installed-${extras:-base}

@@ -63,6 +63,9 @@ def elementwise(count: int, *options: dict[str, Any]) -> _Ahead:
 
 def _row_lengths(full: bool) -> Iterator[tuple[int, int]]:
     """(rows, length of a row)."""
+    for n in _powers(2, 8) if not full else ():
+        yield 16, n
+        yield 1023, n
     for n in _powers(1 if full else 16, _LONGEST):
         for m in _powers(1, 1024) if full else (1, 16, 64, 1024):
             yield m, n
@@ -85,7 +88,7 @@ def rows(vectors: int) -> _Ahead:
     """A matrix, and from none to `vectors` vectors as long as its rows."""
 
     def ahead(full: bool) -> Iterator[Example]:
-        for given in range(0 if full else vectors, vectors + 1):
+        for given in range(vectors + 1):
             for m, n in _row_lengths(full):
                 yield Example(((m, n), *((n,),) * given))
                 if not vectors:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,7 +89,9 @@ def names() -> Mapping[str, Mapping[str, tuple[str, ...]]]:
 
 def family(name: str) -> tuple[KernelSpec, ...]:
     """The rows of one family."""
-    from .operators.spellings import spellings  # of no use before there are rows
+    from dataclasses import replace
+
+    from .operators.spellings import spellings  # both are of no use before there are rows
 
     listed = names()[name]
     return (

@@ -45,8 +45,8 @@ def chosen(
 
 
 def drawn(count: int) -> int:
-    """How many of these examples Hypothesis draws: a third, and all where the long tests run."""
-    return count if os.environ.get("XTARGET_TEST_LONG") else -(-count // 3)
+    """How many of these examples Hypothesis draws: a quarter, and all where the long tests run."""
+    return count if os.environ.get("XTARGET_TEST_LONG") else -(-count // 4)
 
 
 def _has_mark(call: Any, name: str) -> bool:

@@ -33,7 +33,7 @@ def only_examples(examples: dict[str, list[Example]], cache: Path) -> Iterator[p
         for name, few in examples.items():
             kernel = before[name]
             spec = replace(kernel.spec, ahead=lambda full, few=few: few)
-            libraries._kernels[name] = replace(kernel, spec=spec)
+            libraries._kernels[name] = kernel.of(spec)
         try:
             yield patch
         finally:

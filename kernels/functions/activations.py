@@ -179,3 +179,8 @@ def celu(x, alpha):
 @triton.jit
 def leaky_relu(x, slope):
     return tl.where(x > 0, x, x * slope)
+
+
+@triton.jit
+def rrelu(x, lower, upper):
+    return leaky_relu(x, (lower + upper) * 0.5)

@@ -35,6 +35,21 @@ def rsub(x, y):
 
 
 @triton.jit
+def add_scaled(x, y, alpha):
+    return x + alpha * y
+
+
+@triton.jit
+def sub_scaled(x, y, alpha):
+    return x - alpha * y
+
+
+@triton.jit
+def rsub_scaled(x, y, alpha):
+    return y - alpha * x
+
+
+@triton.jit
 def rdiv(x, y):
     return divide(y, x)
 

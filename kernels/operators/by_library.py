@@ -12,8 +12,9 @@ from typing import Any
 from xtarget.spec import ArgumentError, ArrayType, Call, DtypeRules, KernelSpec, Plan
 
 from ..plans.elementwise import DtypeRule, compute_dtype
-from ..plans.folds import extreme_and_place
+from ..plans.movement import integers
 from ..plans.norms import batch_norm_in_order
+from ..plans.options import found
 from ..plans.random import dropout_alone
 from . import (
     activations,
@@ -35,10 +36,11 @@ from . import (
     segments,
     slices,
     sorting,
-    torch_types,
+    torch_forms,
 )
+from .references import written
 from .row import BY_LIBRARY, elementwise
-from .rules import FLOATING, NUMBERS, QUOTIENT
+from .rules import FLOATING, FLOATS, NUMBERS, PROMOTED, QUOTIENT
 from .spellings import spellings
 
 __all__ = ["ROWS"]
@@ -112,6 +114,7 @@ _DEFAULTS: Sequence[tuple[str, str, Mapping[str, Any]]] = (
     ("std", "torch.std", {"ddof": 1}),
     ("var_mean", "torch.var_mean", {"ddof": 1}),
     ("normalize", "torch.normalize", {"axis": 1}),
+    ("one_hot", "torch.one_hot", {"dtype": "int64"}),
     ("resize_bilinear", "torch.upsample_bilinear", {"align_corners": True}),
 )  # fmt: skip
 #: What these libraries have no default for, where the row has one: the row, the names, the option.
@@ -125,6 +128,7 @@ _REQUIRED: Sequence[tuple[str, str, str]] = (
     ("kthvalue", "torch.kthvalue", "k"),
     ("full_like", "np.full_like torch.full_like", "value"),
     ("one_hot", "tf.one_hot", "classes"),
+    ("einsum", "np.einsum numpy.einsum torch.einsum tf.einsum", "subscripts"),
     ("unsorted_segment_sum", "tf.unsorted_segment_sum", "segments"),
     ("randperm", "torch.randperm", "n"),
     *((row, f"torch.{row}", "kernel") for row in _WINDOWS.split()),
@@ -181,25 +185,6 @@ def _division(names: str, of_integers: str) -> KernelSpec:
     return _named(
         "div", names, plan=plan, reference=reference, weak=None, exact=True,
         summary=f"div; of integers {of_integers}", tolerance=integers.tolerance,
-    )  # fmt: skip
-
-
-def _extreme(name: str) -> KernelSpec:
-    """torch's max and min give the indices too, where they go along an axis."""
-    largest = name == "max"
-    values = _ROWS[name].reference
-
-    def reference(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        assert values is not None
-        found = values(x, axis=axis, keepdims=keepdims)
-        places = _ROWS[f"arg{name}"].reference
-        assert places is not None
-        return found if axis is None else (found, places(x, axis=axis, keepdims=keepdims))
-
-    return _named(
-        name, f"torch.{name}", inputs=("x",), apart=(), plan=extreme_and_place(largest),
-        reference=reference, options={"axis": None, "keepdims": False},
-        summary=f"{name} over all; along an axis, {name} and arg{name}",
     )  # fmt: skip
 
 
@@ -260,6 +245,16 @@ def _rms_norm() -> KernelSpec:
     )  # fmt: skip
 
 
+def _rrelu() -> KernelSpec:
+    """torch's leaky relu of a random slope, as it is outside of training."""
+    return elementwise(
+        "torch.rrelu", "x", "x; x (lower + upper) / 2 below 0, as torch's outside of training",
+        written("np.where(a > 0, a, a * ((lower + upper) / 2))"), "torch.rrelu rrelu RReLU",
+        file="activations", rule=PROMOTED, dtypes=FLOATS, category=BY_LIBRARY, function="rrelu",
+        numbers={"lower": 1 / 8, "upper": 1 / 3}, tolerance=(2, 0),
+    )  # fmt: skip
+
+
 def _onnx_pow() -> KernelSpec:
     """ONNX's has the dtype of the base."""
 
@@ -304,6 +299,28 @@ def _instance_norm() -> KernelSpec:
     )  # fmt: skip
 
 
+def _bincount(names: str, inputs: tuple[str, ...], summary: str) -> KernelSpec:
+    """torch and NumPy count up to the largest integer, and at least up to another."""
+    row = _ROWS["bincount"]
+
+    def plan(call: Call) -> Plan:
+        (least,) = integers(call, "minlength", count=1)
+        length = max(found(call, "length"), least)
+        return row.plan(replace(call, options={"length": length}))
+
+    def reference(
+        index: Any, weights: Any = None, length: int | None = None, minlength: int = 0
+    ) -> Any:
+        assert row.reference is not None
+        whole = max(int(index.max()) + 1 if length is None else length, minlength)
+        return row.reference(index, weights, length=whole)
+
+    return _named(
+        "bincount", names, plan=plan, reference=reference, inputs=inputs, summary=summary,
+        options={"length": None, "minlength": 0},
+    )  # fmt: skip
+
+
 def _floats(name: str, of: str, rule: DtypeRule) -> KernelSpec:
     """NumPy's gives floats, of integers and bool too."""
     row = _ROWS[of]
@@ -334,20 +351,34 @@ def _batch_norm() -> KernelSpec:
 
 ROWS: tuple[KernelSpec, ...] = (
     *(_with_defaults(*one) for one in _DEFAULTS),
-    *(_with_defaults(of, names, {option: None}) for of, names, option in _REQUIRED),
+    *(
+        replace(_with_defaults(of, names, {option: None}), found={})
+        for of, names, option in _REQUIRED
+    ),
     _division("onnx::Div", "trunc_divide"),
     _division("tf.Div", "trunc_divide"),
     _division("tf.div", "floor_divide"),
-    _extreme("max"),
-    _extreme("min"),
     _torch_pad(),
     _rms_norm(),
+    _named(
+        "sort_with_indices", "torch.sort", summary="elements in order along axis, and their indices"
+    ),
+    _rrelu(),
     _onnx_pow(),
     _without_mask(),
     _instance_norm(),
+    _bincount(
+        "torch.bincount", ("index", "weights?"), "bincount up to the largest, or up to minlength"
+    ),
+    _bincount(
+        "np.bincount numpy.bincount",
+        ("index",),
+        "bincount up to the largest, or up to "
+        "minlength, without weights, whose sums NumPy has in float64: give them to bincount",
+    ),
     _floats("fabs", "abs", FLOATING),
     _floats("rint", "round", FLOATING),
     _floats("sinc", "sinc", QUOTIENT),
     _batch_norm(),
-    *torch_types.ROWS,
+    *torch_forms.ROWS,
 )

@@ -91,15 +91,17 @@ def _scatter(op: str | None, *, lines: bool = False) -> Callable[..., Any]:
     return reference
 
 
-def _one_hot(index: Any, classes: int = 2, dtype: str = "float32") -> Any:
+def _one_hot(index: Any, classes: int | None = None, dtype: str = "float32") -> Any:
     import numpy as np
 
+    classes = int(np.max(index)) + 1 if classes is None else classes
     return (np.asarray(index)[..., None] == np.arange(classes)).astype(dtype)
 
 
-def _sequence_mask(lengths: Any, longest: int = 8, dtype: str = "bool") -> Any:
+def _sequence_mask(lengths: Any, longest: int | None = None, dtype: str = "bool") -> Any:
     import numpy as np
 
+    longest = int(np.max(lengths)) if longest is None else longest
     return (np.arange(longest) < np.asarray(lengths)[..., None]).astype(dtype)
 
 
@@ -253,11 +255,12 @@ _ROWS = (
         lambda shape: [(1, 1), (1,)], options={"shape": (4,)}, tolerance=(512, 512),
         **{**_NUMBERS, "bounds": _nd_of_shape}),
     row("sequence_mask", "lengths", plans.sequence_mask, "for each length, as many true ones of "
-        "longest elements, the rest false", _sequence_mask, alike(1),
-        options={"longest": 8, "dtype": "bool"}, category="movement", dtypes=INTEGERS,
-        apart=("lengths",)),
+        "longest elements (None: as the longest of them), the rest false", _sequence_mask, alike(1),
+        options={"longest": None, "dtype": "bool"}, found={"longest": (0, 0)},
+        category="movement", dtypes=INTEGERS, apart=("lengths",)),
     row("one_hot", "index", plans.one_hot, "1 at the place of each index, 0 at those of the other "
-        "classes", _one_hot, alike(1), "onehot", options={"classes": 2, "dtype": "float32"},
+        "classes (None: up to the largest)", _one_hot, alike(1), "onehot",
+        options={"classes": None, "dtype": "float32"}, found={"classes": (0, 1)},
         category="movement", dtypes=INTEGERS, apart=("index",)),
     row("gather_backward", "grad index", plans.gather_backward, "gradient of gather: zeros of the "
         "shape of its argument, and grad added along axis where the indices say", _gather_backward,

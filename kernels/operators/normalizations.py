@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -85,7 +86,7 @@ def _added_with(count: int) -> Callable[[_Shape], Sequence[_Shape]]:
 def _group_norm(
     torch: Any, x: Any, weight: Any = None, bias: Any = None, groups: int = 1, eps: float = 1e-5
 ) -> Any:
-    shape = (x.shape[0], groups, -1)
+    shape = (x.shape[0], groups, math.prod(x.shape[1:]) // groups)  # also without examples
     y = x.reshape(shape)
     y = (y - y.mean(-1, keepdim=True)) / (y.var(-1, keepdim=True, correction=0) + eps).sqrt()
     return _affine(y.reshape(x.shape), weight, bias)

@@ -9,9 +9,6 @@ __all__ = ["REFUSED"]
 _SHAPE = "an array's shape is known without running a kernel: read {} of the array"
 _LAST = "TensorFlow has channels last, weights as (height, width, in, out) and padding as a word: "
 _LABELS = "TensorFlow gives the labels first{}: run {}(x, labels)"
-_ASKS = (
-    "its {} follows from the elements there, and here a shape is known before a kernel runs: run "
-)
 _REASONS: Mapping[str, str] = {
     "shape_of ShapeOf shape Shape": _SHAPE.format(".shape"),
     "size Size numel": _SHAPE.format(".size"),
@@ -107,24 +104,19 @@ _REASONS: Mapping[str, str] = {
     "l2_normalize tf.l2_normalize tf.normalize": "TensorFlow's goes over all axes unless told, and "
     "its epsilon is that of the squares: run normalize with axis and the root of it as eps",
     "tf.diag": "TensorFlow's makes a matrix of each last axis: run diag_embed",
-    "tf.sequence_mask": _ASKS.format("length") + "sequence_mask with longest=",
-    "tf.segment_sum tf.segment_mean tf.segment_max tf.segment_min": _ASKS.format(
-        "number of segments"
-    )
-    + "segment_sum (segment_mean, ...) with segments=",
-    "np.bincount numpy.bincount torch.bincount tf.bincount": _ASKS.format("length") + "bincount "
-    "with length=",
+    "tf.bincount": "TensorFlow's counts are int32: run bincount",
     "tf.ctc_loss": "TensorFlow gives the labels first, and logits: run ctc_loss(x, labels, ...) of "
     "their log_softmax, with blank= and reduction='none'",
     "torch.resize": "torch's changes the shape and keeps the elements: run reshape; interpolate "
     "resamples",
-    "torch.one_hot": _ASKS.format("number of classes") + "one_hot with classes= and dtype='int64'",
     "torch.histc": "torch's goes from the smallest to the largest element unless told: run histc "
     "with min= and max=",
     "inverse": "a matrix is inverted by the library of the arrays; 1 / x is reciprocal",
     "torch.median torch.nanmedian torch.mode": "torch's gives the lower of two in the middle, and "
     "indices: run kthvalue, or median or mode for NumPy's and SciPy's",
-    "torch.sort": "torch's gives indices too: run sort_with_indices, or sort for NumPy's",
+    "gumbel_softmax": "it draws numbers: run exponential, then softmax of (x - log of these) / tau",
+    "alpha_dropout feature_alpha_dropout": "no kernel here keeps the mean and the variance: run "
+    "rand, then where and a sum, in a function of xtarget.fuse",
     "torch.split": "torch's number is the length of a part: run split with sections=, their "
     "number, or the length of each",
     "torch.range": "torch's has its end: run arange",

@@ -194,6 +194,7 @@ def row(
     along: str = "",
     ahead: Callable[[bool], Iterable[Example]] | None = None,
     c: CInterface | None = None,
+    found: Mapping[str, tuple[int, int]] | None = None,
 ) -> KernelSpec:
     """A row of an operator that has a plan of its own.
 
@@ -202,7 +203,7 @@ def row(
         reference: None where there is no result, as `updates` are written in place.
         aliases: other names, separated by spaces.
         bounds: the lengths that indices stay within, which the option `check` compares.
-        ahead, c: as of `KernelSpec`.
+        ahead, c, found: as of `KernelSpec`.
     """
     if bounds is not None:
         options = {**(options or {}), "check": False}
@@ -218,6 +219,7 @@ def row(
         along=along,
         ahead=ahead,
         c=c,
+        found=found or {},
         options=options or {},
         apart=apart,
         updates=updates,

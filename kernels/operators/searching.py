@@ -51,10 +51,11 @@ def _histc(x: Any, bins: int = 100, min: float = 0.0, max: float = 1.0) -> Any:
     return np.bincount(np.minimum(place.astype(np.int64), bins - 1), minlength=bins)
 
 
-def _bincount(index: Any, weights: Any = None, length: int = 1) -> Any:
+def _bincount(index: Any, weights: Any = None, length: int | None = None) -> Any:
     import numpy as np
 
     index = np.reshape(index, -1)
+    length = int(index.max()) + 1 if length is None else length
     inside = (index >= 0) & (index < length)
     given = None if weights is None else np.reshape(weights, -1)[inside]
     return np.bincount(index[inside].astype(np.int64), given, length)
@@ -89,9 +90,10 @@ ROWS: tuple[KernelSpec, ...] = (
         "min to max", _histc, alike(1),
         options={"bins": 100, "min": 0.0, "max": 1.0}, category="search", dtypes=FLOATS,
         exact=True),
-    row("bincount", "index weights?", plans.bincount, "how often each integer below length is "
-        "there, or the sum of the weights at its places, added in their order", _bincount, alike(1),
-        options={"length": 1}, apart=("index",), tolerance=(512, 512), **_ALL),
+    row("bincount", "index weights?", plans.bincount, "how often each integer below length (None: "
+        "up to the largest) is there, or the sum of the weights at its places, added in their "
+        "order", _bincount, alike(1), options={"length": None}, found={"length": (0, 1)},
+        apart=("index",), tolerance=(512, 512), **_ALL),
     row("isin", "x others", plans.isin, "whether each element is among others (invert: is not)",
         _isin, alike(2), "in1d", options={"invert": False}, **_ALL),
 )  # fmt: skip

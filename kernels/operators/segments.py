@@ -1,6 +1,7 @@
 """Rows that belong together, to one row: segments of an array, and bags of an embedding.
 
-How many segments there are is an option: a shape that depends on values has no place in a plan.
+How many segments there are is an option, which a call finds where it is not told (one more than the
+largest): a shape that depends on values has no place in a plan.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ _Shape = tuple[int, ...]
 
 
 def _rows(op: str) -> Callable[..., Any]:
-    def reference(x: Any, segment: Any, segments: int = 1) -> Any:
+    def reference(x: Any, segment: Any, segments: int | None = None) -> Any:
         import numpy as np
 
-        made = np.zeros((segments, *x.shape[1:]), x.dtype)
-        for number in range(segments):
+        count = int(segment.max()) + 1 if segments is None else segments
+        made = np.zeros((count, *x.shape[1:]), x.dtype)
+        for number in range(count):
             own = x[segment == number]
             if len(own):
                 made[number] = getattr(np, op)(own, 0)
@@ -69,7 +71,8 @@ def _table(shape: _Shape) -> Sequence[_Shape]:
 
 
 _ALL: Any = {
-    "category": "segment", "apart": ("segment",), "options": {"segments": 1}, "dtypes": NUMBERS,
+    "category": "segment", "apart": ("segment",), "options": {"segments": None}, "dtypes": NUMBERS,
+    "found": {"segments": (1, 1)},
 }  # fmt: skip
 
 ROWS: tuple[KernelSpec, ...] = (

@@ -42,7 +42,7 @@ from .rules import (
 )
 from .spellings import spellings
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "of_torch"]
 
 _FAMILIES = (
     activations, angles, arithmetic, bessel, bits, comparisons, losses, movement, powers, products,
@@ -112,6 +112,11 @@ def _floating(rules: DtypeRules, dtype: str) -> str:
 def _other(row: KernelSpec) -> KernelSpec:
     plan = logsumexp(_floating) if row.name == "logsumexp" else row.plan
     return replace(row, plan=by_torchs_types(plan))
+
+
+def of_torch(name: str) -> KernelSpec:
+    """An elementwise row by torch's type rules."""
+    return _elementwise(_ROWS[name])
 
 
 def _rows(names: str, change: Callable[[KernelSpec], KernelSpec]) -> list[KernelSpec]:

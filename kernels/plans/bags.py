@@ -11,8 +11,8 @@ from . import tuning
 from .elementwise import compute_dtype
 from .gathers import scatter_launch
 from .layouts import collapse
-from .movement import copy_launch, integers
-from .options import one_of
+from .movement import copy_launch
+from .options import found, one_of
 
 __all__ = ["embedding_bag", "segments", "unsorted_segment_sum"]
 
@@ -89,7 +89,7 @@ def _segments(call: spec.Call) -> tuple[spec.ArrayType, spec.ArrayType, int]:
             f"{call.kernel}: x has shape {x.shape} and segment {index.shape}; segment needs a "
             "number for each row of x."
         )
-    (count,) = integers(call, "segments", count=1)
+    count = found(call, "segments")
     if count < 0:
         raise spec.ArgumentError(f"{call.kernel}: segments is {count}; it may not be below 0.")
     return x, index, count

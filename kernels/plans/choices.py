@@ -81,19 +81,20 @@ def chosen(
     origin: str = "default",
     source: str = "",
     estimate: Callable[[_Numbers], float] | None = None,
+    holds: Callable[[_Numbers], bool] | None = None,
 ) -> _Numbers:
     """The values of a named tuple that were measured to be the fastest, else the default.
 
     Args:
         variants: those that are worth a trial.
-        words, sizes, origin, source, estimate: as of `spec.Question`. A CPU's vector instructions
-            are a word of each: one target stands for all of them.
+        words, sizes, origin, source, estimate, holds: as of `spec.Question`. A CPU's vector
+            instructions are a word of each: one target stands for all of them.
     """
     if call.vectors:
         words = {**words, "vectors": call.vectors}
     asked = spec.Question(
         table, lambda: words, sizes, default, variants, partial(_read, default), origin,
-        source, _text, estimate,
+        source, _text, estimate, holds,
     )  # fmt: skip
     found: _Numbers = call.choose(asked)
     return found

@@ -9,6 +9,7 @@ from xtarget import spec
 
 from . import choices, tuning
 from .hopper_few_rows import Weights, hopper
+from .hopper_linear import sum_of_parts
 from .layouts import collapse
 from .matrices import aligned
 from .reduction import reduction_launch
@@ -121,9 +122,9 @@ def _plan(
     n = given.weight.shape[0]
     strides = {**given.steps, "am": am, "bn": given.weight.strides[0]}
     goal: spec.Output | spec.Temporary = spec.Output()
-    size = m * n
+    size, temporary = m * n, spec.Temporary()
     if parts > 1:
-        goal = spec.Temporary()
+        goal = temporary
         strides |= {"om": n, "on": 1}
     else:
         strides |= {"om": rows_apart, "on": out.strides[-1]}
@@ -147,7 +148,11 @@ def _plan(
         return spec.Plan((out,), (launch,))
     parts = launch.grid[1]
     between = spec.ArrayType("float32", (parts, size), (size, 1))
-    kept = collapse((m, n), (n, 1), (rows_apart, out.strides[-1]))
+    steps = rows_apart, out.strides[-1]
+    early = sum_of_parts(call, temporary, (m, n), steps, spec.Output(), parts)
+    if early is not None:
+        return spec.Plan((out,), (launch, early), (between,))
+    kept = collapse((m, n), (n, 1), steps)
     reduced = collapse((parts,), (size,))
     last = reduction_launch("sum", goal, spec.Output(), kept, reduced, "float32", call.vendor)
     return spec.Plan((out,), (launch, last), (between,))

@@ -12,6 +12,7 @@ from .constants import dtype_option
 from .elementwise import one_axis
 from .layouts import broadcast_strides, collapse, without_axes
 from .movement import copy_launch, flat_launch, integers
+from .options import found
 
 __all__ = [
     "MODES",
@@ -366,18 +367,13 @@ def one_hot(call: spec.Call) -> spec.Plan:
 
 def sequence_mask(call: spec.Call) -> spec.Plan:
     """The plan of sequence_mask: for each length, as many true elements, the rest false."""
-    if call.options["longest"] is None:
-        raise spec.ArgumentError(
-            f"{call.kernel}: the shape of the result has to be known before the lengths are read. "
-            "Give longest= the length of its last axis."
-        )
     return _classes(call, "longest", least=0, below=True)
 
 
 def _classes(call: spec.Call, option: str, *, least: int, below: bool) -> spec.Plan:
     index = indices(call, 0)
-    classes = call.options[option]
-    if isinstance(classes, bool) or not isinstance(classes, int) or classes < least:
+    classes = found(call, option)
+    if classes < least:
         raise spec.ArgumentError(
             f"{call.kernel}: {option} is {classes!r}; it has to be an integer from {least} on."
         )

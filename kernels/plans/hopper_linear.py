@@ -58,7 +58,8 @@ def few(
 def sum_of_parts(
     call: spec.Call,
     parts: spec.Temporary,
-    problem: Problem,
+    shape: tuple[int, int],
+    strides: tuple[int, int],
     out: spec.Output | spec.Temporary,
     count: int,
 ) -> spec.Launch | None:
@@ -67,26 +68,27 @@ def sum_of_parts(
 
     Args:
         parts: where they are.
+        strides: of the result.
         count: how many there are.
     """
-    options, size = tuning.early(call), problem.m * problem.n
-    if not options or call.general or problem.batch.size != 1 or problem.out[1] != 1:
+    options, (m, n), (om, on) = tuning.early(call), shape, strides
+    if not options or call.general or on != 1:
         return None
-    apart = problem.out[0] != problem.n
+    apart = om != n
     return spec.Launch(
         "hopper_linear:added",
         {
             "parts": parts,
             "out": out,
-            "n": size,
-            **({"width": problem.n, "om": problem.out[0]} if apart else {}),
+            "n": m * n,
+            **({"width": n, "om": om} if apart else {}),
         },
         {
             "PARTS": count,
             "BLOCK": _BLOCK,
             **({} if apart else {"width": None, "om": None}),
         },
-        (spec.cdiv(size, _BLOCK), 1, 1),
+        (spec.cdiv(m * n, _BLOCK), 1, 1),
         num_warps=_WARPS,
         options=options,
         aligned_by=("n",),

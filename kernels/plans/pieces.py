@@ -42,9 +42,10 @@ def in_pieces(
     first = launch(pieces, between, parts)
     parts, size = first.grid[1], view.size
     temporaries.append(spec.ArrayType(total, (parts, size), spec.contiguous_strides((parts, size))))
-    whole = sum_of_parts(call, between, problem, out, parts) if total == "float32" else None
-    if whole is not None:
-        return [first, whole]
+    if total == "float32" and batch == 1:
+        whole = sum_of_parts(call, between, (m, n), problem.out, out, parts)
+        if whole is not None:
+            return [first, whole]
     kept = collapse(view.shape, spec.contiguous_strides(view.shape), view.strides)
     reduced = collapse((parts,), (size,))
     second = reduction_launch(

@@ -21,7 +21,7 @@ from xtarget.spec import (
 from .elementwise import compute_dtype
 from .layouts import broadcast_strides, collapse
 from .movement import integers
-from .options import one_of
+from .options import found, one_of
 from .sorting import Sorting, flat, key_dtype, lane_launch
 
 __all__ = ["bincount", "histc", "histogram", "isin", "search", "weighted"]
@@ -169,7 +169,7 @@ def _counted(call: Call) -> tuple[ArrayType, int]:
     x = call.array(0)
     if not x.dtype.startswith(("int", "uint")):
         raise ArgumentError(f"{call.kernel}: index is {x.dtype}; it has to be integers.")
-    (length,) = integers(call, "length", count=1)
+    length = found(call, "length")
     if length < 1:
         raise ArgumentError(
             f"{call.kernel}: length is {length}; it has to be above 0: one more than the largest "

@@ -67,13 +67,15 @@ def flat(call: spec.Call, function: str, space: Space, operands: int, nbytes: in
         "bytes": str(nbytes),
     }
 
-    def variants() -> list[tuning.Flat]:
-        found = choices.varied(default, factors, _powers("block", "strided", "num_warps"))
-        return [one for one in found if min(one.block, one.strided) >= _VECTOR]
+    powers = _powers("block", "strided", "num_warps")
+
+    def holds(one: tuning.Flat) -> bool:
+        return min(one.block, one.strided) >= _VECTOR and powers(one)
 
     return choices.chosen(
-        call, "elementwise", default, variants, words, {"n": space.size}, source=_TABLE
-    )
+        call, "elementwise", default, lambda: choices.varied(default, factors, holds), words,
+        {"n": space.size}, source=_TABLE, holds=holds,
+    )  # fmt: skip
 
 
 def rows(
@@ -103,12 +105,12 @@ def rows(
     if call.vendor == "cpu":
         factors.pop("per_warp")  # a block is one thread
 
-    def variants() -> list[tuning.Rows]:
-        found = choices.varied(default, factors, _powers("piece", "step", "tile", "per_warp"))
-        return [one for one in found if one.step >= _VECTOR]
+    powers = _powers("piece", "step", "tile", "per_warp")
 
-    sizes = {"n": n, "rows": count}
-    return choices.chosen(call, "rows", default, variants, words, sizes, source=_TABLE)
+    def holds(one: tuning.Rows) -> bool:
+        return one.step >= _VECTOR and powers(one)
+
+    return _varied(call, "rows", default, factors, holds, words, {"n": n, "rows": count})
 
 
 def reduction(
@@ -136,12 +138,13 @@ def reduction(
         ),
     }
 
-    def variants() -> list[tuning.Reduction]:
-        found = choices.varied(default, factors, _powers("tile", "columns", "num_warps"))
-        return [one for one in found if one.tile >= 4 * _VECTOR]  # of which `moments` takes a part
+    powers = _powers("tile", "columns", "num_warps")
+
+    def holds(one: tuning.Reduction) -> bool:
+        return one.tile >= 4 * _VECTOR and powers(one)  # of which `moments` takes a part
 
     sizes = {"kept": kept.size, "reduced": reduced.size}
-    return choices.chosen(call, "reduction", default, variants, words, sizes, source=_TABLE)
+    return _varied(call, "reduction", default, factors, holds, words, sizes)
 
 
 def scans(call: spec.Call, length: int, count: int) -> tuning.Scans:
@@ -157,11 +160,9 @@ def scans(call: spec.Call, length: int, count: int) -> tuning.Scans:
         **({} if call.vendor == "cpu" else {"num_warps": (0.5, 2)}),
     }
 
-    def variants() -> list[tuning.Scans]:
-        return choices.varied(default, factors, _powers("step", "costly", "tile", "columns"))
-
+    powers = _powers("step", "costly", "tile", "columns")
     sizes = {"length": length, "rows": count}
-    return choices.chosen(call, "scan", default, variants, words, sizes, source=_TABLE)
+    return _varied(call, "scan", default, factors, powers, words, sizes)
 
 
 def _varied(
@@ -175,7 +176,7 @@ def _varied(
 ) -> _Tile:
     found: _Tile = choices.chosen(
         call, table, default, lambda: choices.varied(default, factors, holds), words, sizes,
-        source=_TABLES.get(table, _TABLE),
+        source=_TABLES.get(table, _TABLE), holds=holds,
     )  # fmt: skip
     return found
 

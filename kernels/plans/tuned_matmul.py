@@ -61,6 +61,8 @@ _GROUPS: Final = {
 }
 # fmt: on
 _PARTS: Final = (0, 1, 2, 4, 8)
+#: Elements of the largest tile: a thread of a block has 64 sums or more in its registers.
+_MOST_SUMS: Final = 256 * 256
 #: Rows that one tile has all of.
 _FEW: Final = 64
 
@@ -77,6 +79,11 @@ def chosen(call: spec.Call, wanted: Wanted, problem: Problem) -> Choice:
         "described": _described(wanted),
         "batch": "one" if wanted.batch == 1 else "several",
     }
+
+    def holds(way: _Way) -> bool:
+        whole = problem.tail is None or way.parts < 2
+        return way.m * way.n <= _MOST_SUMS and allowed(wanted, _choice(way)) and whole
+
     way = choices.chosen(
         call,
         wanted.table,
@@ -89,11 +96,13 @@ def chosen(call: spec.Call, wanted: Wanted, problem: Problem) -> Choice:
         if default.origin == "measured"
         else "kernels/plans/tuning_matmul.py",
         estimate=_estimate(wanted, call.vectors),
+        holds=holds,
     )
-    found = Choice(MatmulTile(*way[:5]), way.way, "measured", way.parts)
-    if way == usual or not allowed(wanted, found) or (problem.tail is not None and way.parts > 1):
-        return default
-    return found
+    return default if way == usual or not holds(way) else _choice(way)
+
+
+def _choice(way: _Way) -> Choice:
+    return Choice(MatmulTile(*way[:5]), way.way, "measured", way.parts)
 
 
 def _described(wanted: Wanted) -> str:

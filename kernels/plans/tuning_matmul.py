@@ -5,6 +5,7 @@ the few lines that pick from them. Nothing here changes a result beyond the orde
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Final, NamedTuple
 
 from xtarget.spec import cdiv, next_power_of_2
@@ -360,9 +361,8 @@ def choose(wanted: Wanted) -> Choice:
     """
     tables = ("matmul with a tail", wanted.table)[0 if wanted.tail else 1 :]
     for table in tables:
-        held = [
-            row for row in choices.rows(wanted.vendor, wanted.arch, table) if _holds(wanted, row)
-        ]
+        alike = _of_words(wanted.vendor, wanted.arch, table, wanted.kind, wanted.b, wanted.out)
+        held = [row for row, tile, way in alike if _holds(wanted, row, tile, way)]
         if held:
             compared = [row for row in held if row.cost] if held[0].cost else held[:1]
             _, parts, row = min(
@@ -374,16 +374,25 @@ def choose(wanted: Wanted) -> Choice:
     return Choice(_by_rule(wanted))
 
 
-def _holds(wanted: Wanted, row: choices.Row) -> bool:
-    """Whether a row is of a product like this."""
-    words = {"operands": wanted.kind, "b": wanted.b, "out": wanted.out}
-    if any(row.text.get(name, word) != word for name, word in words.items()):
-        return False
-    if not _can(wanted, row.text.get("way", "tiles")):
+@cache
+def _of_words(
+    vendor: str, arch: str, table: str, operands: str, b: str, out: str
+) -> tuple[tuple[choices.Row, MatmulTile, str], ...]:
+    """The rows for operands and a result of these kinds, each with its tile and its way."""
+    words = {"operands": operands, "b": b, "out": out}
+    return tuple(
+        (row, MatmulTile(*row.config), row.text.get("way", "tiles"))
+        for row in choices.rows(vendor, arch, table)
+        if all(row.text.get(name, word) == word for name, word in words.items())
+    )
+
+
+def _holds(wanted: Wanted, row: choices.Row, tile: MatmulTile, way: str) -> bool:
+    """Whether a row is for a product like this."""
+    if not _can(wanted, way):
         return False
     if "descriptors" in row.text and not wanted.hosted:
         return False
-    tile = MatmulTile(*row.config)
     if not _may_fold(wanted, tile) or not row.holds(m=wanted.m, n=wanted.n, k=wanted.k):
         return False
     low, high = row.blocks
@@ -393,29 +402,49 @@ def _holds(wanted: Wanted, row: choices.Row) -> bool:
     )
 
 
-#: Nanoseconds in which the L2 gives a million elements of two bytes to tiles, and those of rows
-#: that lie as in `described.halved` (H100).
-_FETCHED_NS, _HALVED_NS = 190, 340
+class _Fetches(NamedTuple):
+    """What tiles wait for the L2 (H100).
+
+    Attributes:
+        ns, halved: nanoseconds of a million elements of two bytes, and of those of rows that lie as
+            in `described.halved`.
+        each: of a million rows of two operands beside these.
+        seen: what part of the shorter time is seen, of products and fetches that go on together:
+            one in so many; 0: none.
+    """
+
+    ns: int
+    halved: int
+    each: int
+    seen: int
+
+
+#: By how many products there are: fewer, and from `_MANY` on.
+_FEW, _OF_MANY = _Fetches(190, 340, 0, 0), _Fetches(130, 380, 24_000, 5)
+_MANY: Final = 4_000_000_000
 
 
 def _estimated(wanted: Wanted, row: choices.Row) -> list[tuple[int, int, choices.Row]]:
-    """Nanoseconds by pieces of k: of the launch, of the multiprocessor that makes the most tiles,
-    or of the L2 where that takes longer, and of the launch that adds the pieces.
+    """Nanoseconds by pieces of k: of the launch, of the multiprocessor that makes the most tiles
+    and of the L2, of which the longer counts most, and of the launch that adds the pieces.
     """
     if not row.cost:
         return [(0, 0, row)]
     tile = MatmulTile(*row.config)
     launch, each, step, *second = row.cost
     blocks, steps = wanted.blocks(tile), cdiv(wanted.k, tile.k)
-    fetched = sum(
-        length * (_HALVED_NS if slow else _FETCHED_NS)
+    by = _OF_MANY if wanted.m * wanted.n * wanted.k >= _MANY else _FEW
+    fetched = by.each + sum(
+        length * (by.halved if slow else by.ns)
         for length, slow in zip((tile.m, tile.n), wanted.halved, strict=True)
     )
     least = each + blocks * steps * tile.k * fetched // 1_000_000
 
     def whole(parts: int) -> int:
         waves = cdiv(blocks * parts, wanted.compute_units)
-        return launch + max(waves * (each + cdiv(steps, parts) * step), least)
+        busy = waves * (each + cdiv(steps, parts) * step)
+        seen = min(busy, least) // by.seen if by.seen else 0
+        return launch + max(busy, least) + seen
 
     found = [(whole(1), 0, row)]
     if second and not wanted.tail:

@@ -10,6 +10,13 @@ here skips its tests, with the reason; with `--xtarget-require` (for CI) they fa
 the devices, and the summary counts the results by what they ran on: silicon, a CPU run time, or an
 emulator.
 
+A test with `xtarget_impl` runs with each implementation of the kernel that its marker names:
+`pytest -k "cpu and by_columns"` chooses one. A device that it does not serve skips it.
+
+    @pytest.mark.xtarget_kernel("square")
+    def test_square(xtarget_device, xtarget_impl):
+        result = xtarget.run("square", x, device=xtarget_device, impl=xtarget_impl)
+
 Nothing of xtarget is imported before a test uses it.
 """
 
@@ -20,11 +27,12 @@ from typing import Any
 
 import pytest
 
-__all__ = ["xtarget_device", "xtarget_ran_on"]
+__all__ = ["xtarget_device", "xtarget_impl", "xtarget_ran_on"]
 
 _RAN_ON = "xtarget_ran_on"
 _MISSING = "missing:"
 _MARKER = "xtarget_vendors(*names, reason=''): run on devices of these vendors only"
+_OF_KERNEL = "xtarget_kernel(name): xtarget_impl is each implementation of this kernel"
 #: Results by what they ran on. Reports of xdist's workers come here too.
 _counts: dict[str, Counter[str]] = defaultdict(Counter)
 
@@ -47,6 +55,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
+    config.addinivalue_line("markers", _OF_KERNEL)
 
 
 def _wanted(config: pytest.Config) -> list[str]:
@@ -87,6 +96,9 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_generate_tests(metafunc: Any) -> None:
+    if "xtarget_impl" in metafunc.fixturenames:
+        ways = _implementations(metafunc.definition)
+        metafunc.parametrize("_xtarget_impl", ways, ids=[impl for _, impl in ways])
     if "xtarget_device" not in metafunc.fixturenames:
         return
     from ._devices import choice
@@ -102,6 +114,47 @@ def pytest_generate_tests(metafunc: Any) -> None:
             names = [f"{_MISSING}device: {error}"]
     ids = [name.partition(" ")[0] if name.startswith(_MISSING) else name for name in names]
     metafunc.parametrize("_xtarget_device", names, ids=ids, scope="session")
+
+
+def _implementations(test: Any) -> list[tuple[str, str]]:
+    """The kernel that a test names, with the word of each of its implementations."""
+    from ._kernels import implementations
+    from ._values.errors import XTargetError
+
+    marker = test.get_closest_marker("xtarget_kernel")
+    if marker is None or len(marker.args) != 1:
+        raise pytest.UsageError(
+            f"{test.nodeid}: xtarget_impl is of a kernel. Name it: "
+            '@pytest.mark.xtarget_kernel("add").'
+        )
+    try:
+        ways = implementations.listed(marker.args[0])
+    except XTargetError as error:
+        raise pytest.UsageError(f"{test.nodeid}: {error}") from error
+    return [(marker.args[0], way.name) for way in ways if way.name and way.kernel]
+
+
+@pytest.fixture
+def _xtarget_impl(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+@pytest.fixture
+def xtarget_impl(_xtarget_impl: tuple[str, str], xtarget_device: str) -> str:
+    """The word of an implementation, for `xtarget.run(..., impl=)`."""
+    import xtarget
+
+    from ._kernels import implementations, libraries
+    from ._values.errors import MissingFeatureError
+
+    kernel, impl = _xtarget_impl
+    target = xtarget.device(xtarget_device).info.target
+    try:
+        found = libraries.find(implementations.named(kernel, impl))
+        implementations.serving(found, target.vendor, target.arch)
+    except MissingFeatureError as error:
+        pytest.skip(str(error))
+    return impl
 
 
 @pytest.fixture(scope="session")

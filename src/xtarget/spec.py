@@ -414,6 +414,9 @@ class KernelSpec:
         along: `axis`: each element of the result needs those along the option `axis` only; `last`:
             those along the first input's last axis, and whole other inputs. So the other axes can
             be cut (`xtarget.split`). Empty: nothing is said.
+        found: options that a call finds where it is not told (None): the place of an argument of
+            integers, and what is added to the largest of them. What is traced or recorded has to
+            be told.
         configs: the ways in which it can do the same; the option `config` takes one by its number.
         counts: by output, the output whose element says how many leading entries of it are the
             result; None: all.
@@ -455,6 +458,7 @@ class KernelSpec:
     counts: tuple[int | None, ...] = ()
     bounds: Bounds | None = None
     along: str = ""
+    found: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     configs: tuple[Config, ...] = ()
     impl: str = ""
     targets: tuple[str, ...] = ()
@@ -465,6 +469,13 @@ class KernelSpec:
     def required(self) -> int:
         """The number of `inputs` that must be given."""
         return sum(not name.endswith("?") for name in self.inputs)
+
+    @property
+    def planned_with(self) -> Mapping[str, Any]:
+        """The defaults of its options, and a number for each that a call finds: which one makes no
+        difference to binaries.
+        """
+        return {**self.options, **dict.fromkeys(self.found, 1)}
 
 
 def dtype_constant(dtype: str) -> DtypeConstant:

@@ -380,7 +380,7 @@ def test_a_pipe_is_neither_replaced_nor_waited_for_and_nothing_is_half_written(
 def changed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def change(kernel: str, **to: Any) -> None:
         before = _kernels.find(kernel)
-        after = replace(before, spec=replace(before.spec, **to))
+        after = before.changed(**to)
         monkeypatch.setitem(_kernels._kernels, kernel, after)
 
     return change

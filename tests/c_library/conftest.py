@@ -14,7 +14,10 @@ from xtarget._bundle.builder.build import Order, build
 from xtarget.spec import Example
 
 EXAMPLES: dict[str, list[Example]] = {
-    "relu": [Example(((n,),)) for n in (4096, 4095)],
+    "relu": [
+        *(Example(((n,),)) for n in (4096, 4095)),
+        Example(((4096,),), {"config": "block=64"}),
+    ],
     "add": [Example(shapes) for shapes in (((64, 48),) * 2, ((64, 48), None), (None, (64, 48)))],
     "softmax": [Example(((64, 1000),))],
     "sum": [Example(((64, 1000),), {"axis": 1})],

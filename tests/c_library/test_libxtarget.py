@@ -138,6 +138,19 @@ def test_elementwise(library: Library, device: Device, path: Path, shape: tuple[
     library.close(bundle)
 
 
+def test_a_caller_chooses_among_the_configurations_that_were_built(
+    library: Library, device: Device, path: Path
+) -> None:
+    bundle, x = library.open(path), normal(4096)
+    for options in ({"config": "block=64"}, {}):
+        relu = Kernel(device, bundle, "relu", "float32", options)
+        np.testing.assert_array_equal(relu(x), np.maximum(x, 0))
+        relu.release()
+    with pytest.raises(Failed, match=r"other options than those .*: config=block=64") as caught:
+        Kernel(device, bundle, "relu", "float32", {"config": "block=32"})
+    assert caught.value.status == NOT_IN_BUNDLE
+
+
 def test_options_are_compared_as_numbers(library: Library, device: Device, path: Path) -> None:
     bundle, x = library.open(path), normal(9, 1000)
     for axis in ("1", "1.0"):

@@ -106,7 +106,7 @@ REQUESTS = {
 }
 
 
-@pytest.mark.sample(2, each=("name", "arch"))
+@pytest.mark.sample(3, each=("name", "arch"))
 @pytest.mark.parametrize("arch", MACH)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_an_hsaco_is_what_the_artifact_says(name, arch):

@@ -315,7 +315,7 @@ def test_bad_orders_are_said(library: Path, tmp_path: Path) -> None:
         assert done.exit_code != 0
         assert words in f"{done.output} {done.exception}"
     spec = replace(libraries.find("fine").spec, ahead=None)
-    kernel = replace(libraries.find("fine"), spec=spec)
+    kernel = libraries.find("fine").of(spec)
     with pytest.raises(xtarget.CompileError, match="`ahead`"):
         _bundle_classes.classes(kernel, "float32", SM_90, views=False, full=False)
 

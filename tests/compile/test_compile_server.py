@@ -160,6 +160,9 @@ def test_many_clients_over_tls_one_compilation_signed(
         url = server.shown.replace("127.0.0.1", "localhost").replace("[::1]", "localhost")
         monkeypatch.setenv("XTARGET_COMPILE_SERVER", url)
         monkeypatch.setenv("XTARGET_COMPILE_TOKEN", str(token))
+        plain = posting.Server(url.replace("https:", "http:"), token, None, 60.0)
+        with pytest.raises(posting.AwayError, match=r"does not answer .*--tls-cert, write https"):
+            posting.post(plain, b"")
         # the system knows nothing of this one
         assert "a certificate that is not believed here: self-signed certificate" in str(asked())
         monkeypatch.setenv("XTARGET_COMPILE_CA", str(cert))

@@ -243,7 +243,7 @@ _ASKED = ("add", "div", "exp", "gelu", "layer_norm", "matmul", "max", "maximum",
 _LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("float16", "bfloat16")]
 
 
-@pytest.mark.sample(2, each=("name", "dtype"))
+@pytest.mark.sample(3, each=("name", "dtype"))
 @pytest.mark.parametrize("dtype", ["float32", "float64", *_LONG])
 @pytest.mark.parametrize("name", _ASKED)
 def test_no_kernel_takes_subnormal_numbers_for_0(name: str, dtype: str) -> None:
@@ -298,3 +298,12 @@ def test_a_product_of_float64_and_less_compiles(dtype: str) -> None:
     a, b = np.ones((33, 17)), np.ones((17, 8), dtype)
     assert xtarget.compile("matmul", a, b, target="nvidia:sm_90")
     assert xtarget.compile("matmul", b.T, a.T, target="nvidia:sm_90")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_a_negative_filling_of_few_bits_is_not_spread_with_its_sign(dtype: str) -> None:
+    """Triton 3.6 fills registers of 32 bits with a constant of 8 or 16 whose sign is extended."""
+    rows = np.zeros((64, 48), dtype)
+    for artifact in xtarget.compile("max", rows, axis=1, target="nvidia:sm_90"):
+        assert "ld.global" in artifact.texts["ptx"]
+        assert not re.findall(r"0xf{8}\w*", artifact.texts["ptx"])

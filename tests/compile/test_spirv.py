@@ -59,7 +59,7 @@ def complaint(binary: bytes) -> str:
     return (done.stdout + done.stderr).decode() if done.returncode else ""
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", kernels.CASES)
 def test_module_is_valid_and_says_what_the_artifact_says(name: str) -> None:
     case, artifact = kernels.CASES[name], compiled(name)
@@ -92,9 +92,12 @@ def test_a_damaged_module_is_seen() -> None:
     assert complaint(bytes(binary))
 
 
-#: What the run time compiles longest: these types are checked in other widths, and this width by
-#: other types.
+#: What the run time compiles longest: these types are checked in other widths, and these widths and
+#: numbers of warps by other types.
 _LONG = (
+    "reductions_fp32_8_4",
+    "reductions_fp32_16_1",
+    "reductions_fp32_32_1",
     "reductions_fp64_16_4",
     "reductions_fp64_32_4",
     "reductions_i32_16_1",

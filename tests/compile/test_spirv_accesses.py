@@ -174,7 +174,7 @@ def columns(a, o, rows, M: tl.constexpr, N: tl.constexpr, S: tl.constexpr):
     tl.store(o + m * N + n, x)
 
 
-@pytest.mark.sample(2, each=("kind", "num_warps"))
+@pytest.mark.sample(3, each=("kind", "num_warps"))
 @pytest.mark.parametrize("num_warps", [1, 4])
 @pytest.mark.parametrize("kind", ["i8", "fp16", "i1", "bf16"])
 def test_columns_of_small_elements(kind: str, num_warps: int, mark_ran_on: Any) -> None:

@@ -131,7 +131,7 @@ def with_one(position: int, value: int) -> Any:
     return values
 
 
-@pytest.mark.sample(2, each=("fn", "num_warps"))
+@pytest.mark.sample(3, each=("fn", "num_warps"))
 @pytest.mark.parametrize("num_warps", [1, 4])
 @pytest.mark.parametrize(
     ("fn", "values", "text", "blocks"),
@@ -212,7 +212,7 @@ def test_overflow_is_an_assertion_of_debug() -> None:
         run(big, debug=True)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("num_warps", [1, 4])
 def test_a_function_that_combines_values_may_assert(num_warps: int) -> None:
     """It runs in some threads only, which cannot wait for the others."""

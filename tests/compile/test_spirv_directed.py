@@ -47,7 +47,7 @@ def values(dtype: Any) -> Any:
     return some
 
 
-@pytest.mark.sample(2, each=("target",))
+@pytest.mark.sample(3, each=("target",))
 @pytest.mark.parametrize(
     ("source", "target"),
     [(s, t) for s in SOURCES for t in TARGETS if t == "float" or s in ("ll", "ull")],

@@ -63,7 +63,7 @@ def case(kernel: Any, dtype: str, num_warps: int, *, zeros: bool = False) -> Cas
     )
 
 
-@pytest.mark.sample(2, each=("kernel", "dtype", "num_warps"))
+@pytest.mark.sample(3, each=("kernel", "dtype", "num_warps"))
 @pytest.mark.parametrize("num_warps", [1, 2])
 @pytest.mark.parametrize("dtype", ["int16", "int32", "int64", "uint64"])
 @pytest.mark.parametrize("kernel", [quotients, remainders], ids=["quotient", "remainder"])

@@ -143,7 +143,7 @@ def _expected(one: Drawn, a: Any, b: Any, e: Any, c: Any) -> Any:
     return [(3, total)]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "number", [pytest.param(i, marks=() if i < 4 else pytest.mark.long) for i in range(CASES)]
 )

@@ -68,7 +68,7 @@ def saturated(x: Any, type_: Any) -> Any:
     return np.where(np.isnan(size), np.nan, signed).astype(np.float32)
 
 
-@pytest.mark.sample(2, each=("values",))
+@pytest.mark.sample(3, each=("values",))
 @pytest.mark.parametrize("warps", [1, pytest.param(2, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("name", "dtype", "values"),

@@ -145,7 +145,7 @@ OWN = Case(
 )
 
 
-@pytest.mark.sample(2, each=("most", "lanes"))
+@pytest.mark.sample(3, each=("most", "lanes"))
 @pytest.mark.parametrize("lanes", ["vectors", "threads"])
 @pytest.mark.parametrize("most", WIDTHS)
 def test_results_are_right_and_nothing_else_is_called(most: int, lanes: str) -> None:

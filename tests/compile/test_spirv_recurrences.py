@@ -97,7 +97,7 @@ def expected(a: Any, b: Any, c: Any, length: int) -> Any:
     return [(2, total)]
 
 
-@pytest.mark.sample(2, each=("size", "num_warps"))
+@pytest.mark.sample(3, each=("size", "num_warps"))
 @pytest.mark.parametrize("num_warps", [1, 4])
 @pytest.mark.parametrize("size", [16, 32])
 def test_dots_of_what_is_handed_on(size: int, num_warps: int, mark_ran_on: Any) -> None:

@@ -123,6 +123,7 @@ if hasattr(tl, "atomic_store"):
     )
 
 
+@pytest.mark.sample(2, each=("case", "num_warps"))
 @pytest.mark.parametrize("num_warps", [1, 2, 4, 8])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.fn.fn.__name__)
 def test_all_have_loaded_before_one_stores(case: Case, num_warps: int) -> None:

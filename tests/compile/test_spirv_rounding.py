@@ -132,7 +132,7 @@ def numbers(dtype: Any) -> tuple[Any, ...]:
     return a, b, c
 
 
-@pytest.mark.sample(2, each=("name", "type_"))
+@pytest.mark.sample(3, each=("name", "type_"))
 @pytest.mark.parametrize("type_", TYPES)
 @pytest.mark.parametrize("name", OPERANDS)
 def test_arithmetic_in_a_direction(tmp_path: Path, name: str, type_: str) -> None:

@@ -138,7 +138,7 @@ def changed(case: Case, stolen: int = 0) -> int | None:
 SHORT = ("scans_fp32_16", "sorted_and_flipped", "reductions_i32_16_1")
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SHORT)
 def test_some_kernels_stay_in_their_shared_memory(name: str) -> None:
     assert changed(spirv_kernels.CASES[name]) == 0

@@ -149,7 +149,7 @@ def operations_case(kind: str, dtype: str, warps: int) -> Case:
     )
 
 
-@pytest.mark.sample(2, each=("kind", "warps"))
+@pytest.mark.sample(3, each=("kind", "warps"))
 @pytest.mark.parametrize("kind", ["max", "sum", "scan", "dot"])
 @pytest.mark.parametrize(
     ("dtype", "warps"),

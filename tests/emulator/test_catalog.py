@@ -35,7 +35,7 @@ def _pairs() -> list[Any]:
     return pairs
 
 
-@pytest.mark.sample(2, each=("name", "arch"))
+@pytest.mark.sample(3, each=("name", "arch"))
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize(("name", "dtype"), _pairs())
 def test_a_catalog_kernel_gives_numpys_result(

@@ -60,7 +60,7 @@ def _product(
     return run(code, (1,), a, b, o, *numbers, blank=(0, 1, 2))[2]
 
 
-@pytest.mark.sample(2, each=("kind", "turned", "arch"))
+@pytest.mark.sample(3, each=("kind", "turned", "arch"))
 @pytest.mark.parametrize("arch", _ARCHS)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("kind", _CASES)
@@ -69,7 +69,7 @@ def test_rows_and_columns_that_are_not_stored(kind: str, turned: bool, arch: str
     np.testing.assert_array_equal(found, np.full_like(found, _INNER + 1))
 
 
-@pytest.mark.sample(2, each=("fault", "kind", "arch"))
+@pytest.mark.sample(3, each=("fault", "kind", "arch"))
 @pytest.mark.parametrize("arch", _ARCHS)
 @pytest.mark.parametrize("kind", _CASES)
 @pytest.mark.parametrize("fault", list(_FAULTS))

@@ -48,7 +48,7 @@ def distance(found: Any, right: Any) -> Any:
     return np.where(nans[0] & nans[1], 0, np.where(nans[0] | nans[1], np.inf, apart))
 
 
-@pytest.mark.sample(2, each=("arch", "kind", "exactly"))
+@pytest.mark.sample(3, each=("arch", "kind", "exactly"))
 @pytest.mark.parametrize(
     ("kind", "exactly"), [("fp16", False), ("fp32", False), ("fp32", True), ("fp64", False)]
 )
@@ -78,7 +78,7 @@ _FUNCTIONS: tuple[tuple[Any, int], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.sample(2, each=("arch", "kind"))
+@pytest.mark.sample(3, each=("arch", "kind"))
 @pytest.mark.parametrize("kind", ["fp32", "fp64"])
 @pytest.mark.parametrize("arch", ARCHS)
 def test_functions_are_near_whatever_the_exponent(arch: str, kind: str) -> None:

@@ -32,7 +32,7 @@ ENVIRONMENT = {"XTARGET_ROUTES": "strict,hip", "HIP_DEVICE_LIB_PATH": FUNCTIONS}
 request = partial(request_of, target=GFX942)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @needs_clang
 @pytest.mark.parametrize("arch", ["gfx942", "gfx1100"])
 def test_rows_are_right_without_triton(arch: str, tmp_path: Path) -> None:

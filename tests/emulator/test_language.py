@@ -466,7 +466,7 @@ def _is_short(case: Any, arch: str) -> bool:
     return arch in SHORT_ARCHS and case not in _LARGE
 
 
-@pytest.mark.sample(2, each=("case", "arch"))
+@pytest.mark.sample(3, each=("case", "arch"))
 @pytest.mark.parametrize(("case", "arch"), by_arch(CASES, _is_short))
 def test_a_kernel_gives_numpys_result(case: Any, arch: str) -> None:
     case(arch)

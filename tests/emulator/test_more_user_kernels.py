@@ -225,7 +225,7 @@ CASES: tuple[Callable[[str], None], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.sample(2, each=("case", "arch"))
+@pytest.mark.sample(3, each=("case", "arch"))
 @pytest.mark.parametrize(
     ("case", "arch"),
     [

@@ -164,7 +164,7 @@ def differ(arch: str, name: str, result: str, kinds: tuple[str, ...]) -> Any:
     return bad, found, right, sources
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_instructions_do_what_the_books_say(arch: str) -> None:
     wrong, unread, agree = [], set(), 0

@@ -263,6 +263,7 @@ def test_a_users_kernel_gives_numpys_result(case: Any, arch: str) -> None:
     case(arch)
 
 
+@pytest.mark.sample(3, each=("operation", "dtype", "arch"))
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint32])
 @pytest.mark.parametrize("operation", ["max", "min"])

@@ -117,7 +117,7 @@ _QUIET: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.sample(2, each=("name", "arch"))
+@pytest.mark.sample(3, each=("name", "arch"))
 @pytest.mark.parametrize("arch", ["gfx1100", "gfx942"])
 @pytest.mark.parametrize("name", list(_QUIET))
 def test_the_librarys_kernels_have_no_races(name: str, arch: str) -> None:

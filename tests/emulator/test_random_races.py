@@ -67,7 +67,7 @@ def _looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(hip, "limits", Limits(10**11, True))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", [0, 7, 21, 33])
 def test_a_random_program_has_no_races(tmp_path: Path, seed: int) -> None:
     assert not _run(seed, tmp_path)

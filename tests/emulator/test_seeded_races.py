@@ -153,7 +153,7 @@ def test_there_are_enough_of_them() -> None:
     assert count >= 20
 
 
-@pytest.mark.sample(2, each=("name", "arch"))
+@pytest.mark.sample(3, each=("name", "arch"))
 @pytest.mark.parametrize(
     ("name", "arch"), [p for p in by_arch(_RACES, _is_short) if p.values not in _AS_ORDERED]
 )
@@ -164,7 +164,7 @@ def test_a_race_in_global_memory_is_found(name: str, arch: str) -> None:
         run(code, (_RACES[name],), _X, np.zeros(1024, np.float32))
 
 
-@pytest.mark.sample(2, each=("name", "arch"))
+@pytest.mark.sample(3, each=("name", "arch"))
 @pytest.mark.parametrize(("name", "arch"), by_arch(_ORDERED, _is_short))
 def test_what_atomic_operations_order_is_no_race(name: str, arch: str) -> None:
     code = _racing(name, arch)
@@ -181,7 +181,7 @@ def test_what_is_said_of_a_relaxed_flag(arch: str) -> None:
         run(code, (2,), _X, np.zeros(1024, np.float32))
 
 
-@pytest.mark.sample(2, each=("name", "arch"))
+@pytest.mark.sample(3, each=("name", "arch"))
 @pytest.mark.parametrize(("name", "arch"), by_arch(_BARRED, _is_short))
 def test_a_barrier_that_is_missing_is_found(name: str, arch: str) -> None:
     file, signature, constants, arguments = _BARRED[name]

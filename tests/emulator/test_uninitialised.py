@@ -42,6 +42,7 @@ def _run(name: str, arch: str, n: int = 50) -> Any:
     return run(code, (1,), empty, o, n, blank=(0,))[1]
 
 
+@pytest.mark.sample(2, each=("name", "arch"))
 @pytest.mark.parametrize("arch", _ARCHS)
 @pytest.mark.parametrize("name", list(_FAULTS))
 def test_what_an_unwritten_value_decides_is_a_fault_that_names_its_load(

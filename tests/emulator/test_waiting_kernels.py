@@ -89,7 +89,7 @@ def _scaled(arch: str, a_kind: str, b_kind: str, no_number: bool = False) -> Non
 _PAIRS = [(a, b) for a in _KINDS for b in _KINDS if (a, b) != ("bf16", "bf16")]
 
 
-@pytest.mark.sample(2, each=("arch", "a", "b"))
+@pytest.mark.sample(3, each=("arch", "a", "b"))
 @pytest.mark.parametrize(
     ("arch", "a", "b"),
     [
@@ -123,7 +123,7 @@ def test_blocks_that_take_a_lock_go_one_after_the_other(arch: str, num_warps: in
     assert lock[0] == 0
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("arch", _archs(*_SHORT))
 def test_blocks_that_wait_for_all_of_the_grid(arch: str) -> None:
     blocks, size = 40, 128  # more than are stepped together

@@ -62,13 +62,19 @@ def _use_device(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The short form runs every second test of `on` on an emulated device too."""
+    """The short form runs every second test of `on` on an emulated device too, one case of each."""
     seed = os.environ.get("XTARGET_TEST_SEED", "0")
+    cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        on = getattr(getattr(item, "callspec", None), "params", {}).get("on")
-        name = f"{seed} {getattr(item, 'originalname', '')}"
-        if on == "emulated" and zlib.crc32(name.encode()) % 2:
-            item.add_marker(pytest.mark.long)
+        if getattr(getattr(item, "callspec", None), "params", {}).get("on") == "emulated":
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for test, all_ in cases.items():
+        number = zlib.crc32(f"{seed} {test.rpartition('::')[2]}".encode())
+        short = [item for item in all_ if item.get_closest_marker("long") is None] or all_
+        chosen = None if number % 2 else short[number // 2 % len(short)]
+        for item in all_:
+            if item is not chosen:
+                item.add_marker(pytest.mark.long)
 
 
 @pytest.fixture(params=["first", "emulated", pytest.param("other", marks=pytest.mark.long)])

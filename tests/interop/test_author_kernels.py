@@ -339,7 +339,7 @@ def layout(text: Any) -> Any:
     return xtarget.spec.ArrayType(dtype, shape, xtarget.spec.contiguous_strides(shape))
 
 
-@pytest.mark.sample(2, each=("name", "target"))
+@pytest.mark.sample(3, each=("name", "target"))
 @pytest.mark.parametrize("target", ["nvidia:sm_90", "nvidia:sm_80"])
 @pytest.mark.parametrize("name", SHAPES)
 def test_every_kernel_compiles_for_nvidia(name: str, target: str) -> None:

@@ -72,7 +72,7 @@ assert run._native.statistics()[0] == before
 """
 
 
-@pytest.mark.sample(2, each=("name",))
+@pytest.mark.sample(3, each=("name",))
 @pytest.mark.parametrize(
     ("name", "table"),
     [

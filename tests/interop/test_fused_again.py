@@ -36,6 +36,29 @@ def test_numbers_globals_dtypes_and_sizes_of_a_later_call_count(
     np.testing.assert_array_equal(whole, np.arange(3) * 3.0 + 1)
 
 
+class Settings:
+    def __init__(self) -> None:
+        self.own = {"factor": [2.0]}
+
+    def factor(self) -> float:
+        return self.own["factor"][0]
+
+
+SETTINGS = Settings()
+
+
+@xtarget.fuse
+def signed_by_settings(x: Any) -> Any:
+    return run("copysign", x, SETTINGS.factor())
+
+
+def test_what_an_object_answers_counts_at_each_call() -> None:
+    x = np.arange(1, 6, dtype=np.float32)
+    for sign in (0.0, -0.0, 0.0):
+        SETTINGS.own["factor"][0] = sign
+        np.testing.assert_array_equal(signed_by_settings(x), np.copysign(x, sign))
+
+
 def test_a_number_whose_value_is_asked_counts_each_time() -> None:
     @xtarget.fuse
     def power(x: Any, order: Any) -> Any:

@@ -104,7 +104,7 @@ def cases(dtype: str, length: int, keys: int) -> list[tuple[Callable[..., Any], 
     ]
 
 
-@pytest.mark.sample(2, each=("dtype",))
+@pytest.mark.sample(3, each=("dtype",))
 @pytest.mark.parametrize(
     ("dtype", "length", "keys", "number"),
     [

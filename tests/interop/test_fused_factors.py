@@ -134,7 +134,7 @@ def halves_of_three(x: Any, g: Any, h: Any, w: Any) -> Any:
     return run("cast", x * g + h, dtype="float16") @ w
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("target", "room", "dtype", "rows", "columns"),
     [
@@ -154,7 +154,7 @@ def test_what_a_factor_is_made_of_has_room_in_shared_memory(
     assert made.shared_bytes <= room * 1024
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @seeds(2, 60)
 def test_random_factors(seed: int) -> None:
     draw = random.Random(seed)

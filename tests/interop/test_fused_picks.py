@@ -135,7 +135,7 @@ def program_of(seed: int) -> Callable[..., Any]:
     return function
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @seeds(3, 100)
 def test_random_programs(device: str, seed: int) -> None:
     draw = random.Random(4000 + seed)

@@ -59,7 +59,7 @@ def biased(q: Any, k: Any, v: Any, bias: Any, mask: Any) -> Any:
     return run("attention", q, k, v, score=score)
 
 
-@pytest.mark.sample(2, each=("on", "sizes", "dtype"))
+@pytest.mark.sample(3, each=("on", "sizes", "dtype"))
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("sizes", [(2, 4, 2, 20, 33, 16), (2, 4, 1, 1, 40, 16), (1, 1, 1, 3, 2, 8)])
 def test_a_bias_and_a_mask(on: str, sizes: tuple[int, ...], dtype: str) -> None:
@@ -279,7 +279,7 @@ def test_what_belongs_to_the_function_of_scores_is_not_used_outside(
     assert returned or "add gets" in said
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("target", ["nvidia:sm_90", "nvidia:sm_80", "amd:gfx942"])
 def test_it_compiles_for_gpus(target: str) -> None:
     pytest.importorskip("triton")

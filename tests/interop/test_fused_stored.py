@@ -88,7 +88,7 @@ def test_channels_may_be_the_last_axis(device: str) -> None:
         close(fused(x, w, r), function(x, w, r))
 
 
-@pytest.mark.sample(2, each=("name",))
+@pytest.mark.sample(3, each=("name",))
 @pytest.mark.parametrize(
     ("name", "shape", "options"),
     [
@@ -108,7 +108,7 @@ def test_other_convolutions(device: str, name: str, shape: Any, options: Any) ->
     close(xtarget.fuse(function)(x, w, 0.25), function(x, w, 0.25))
 
 
-@pytest.mark.sample(2, each=("name", "axis"))
+@pytest.mark.sample(3, each=("name", "axis"))
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "logcumsumexp"])
 @pytest.mark.parametrize("axis", [0, -1])
 def test_a_scan_and_what_follows_are_one_kernel(
@@ -141,7 +141,7 @@ def test_a_scan_that_leaves_out_its_own_element(device: str, reverse: bool) -> N
         close(xtarget.fuse(function)(x, r), function(x, r))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("axis", [0, -1])
 def test_a_scan_of_what_operators_give_is_one_kernel(
     device: str, launched: list[str], axis: int
@@ -178,7 +178,7 @@ def test_a_scan_of_all_elements_between_operators(device: str) -> None:
             close(out, function(x, r, s))
 
 
-@pytest.mark.sample(2, each=("kernel",))
+@pytest.mark.sample(3, each=("kernel",))
 @pytest.mark.parametrize(
     ("kernel", "options"),
     [

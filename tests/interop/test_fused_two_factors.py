@@ -79,6 +79,7 @@ def cases() -> list[Any]:
     ]  # fmt: skip
 
 
+@pytest.mark.sample(2, each=("function",))
 @pytest.mark.parametrize(("function", "args"), cases())
 def test_both_factors_are_made_in_the_products_launch(
     device: str, function: Callable[..., Any], args: tuple[Any, ...]
@@ -88,7 +89,7 @@ def test_both_factors_are_made_in_the_products_launch(
     assert "Launches: 1, of which 1 are fused" in fused.explain(*args)
 
 
-@pytest.mark.sample(2, each=("on", "rows"))
+@pytest.mark.sample(3, each=("on", "rows"))
 @pytest.mark.parametrize("rows", [3, 40])
 def test_it_runs_on_units_of_matrices(on: str, rows: int) -> None:
     args = (floats(rows, 40), floats(rows, 1), bytes_of(12, 40), floats(12, 1), floats(12),
@@ -202,7 +203,7 @@ def test_what_both_are_made_of_has_room_in_shared_memory(
     assert made.shared_bytes <= room * 1024
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @seeds(3, 80)
 def test_random_factors(device: str, seed: int) -> None:
     draw = random.Random(seed)

@@ -297,7 +297,7 @@ print(xtarget.default_device().name)
 """
 
 
-@pytest.mark.sample(2, each=("words",))
+@pytest.mark.sample(3, each=("words",))
 @pytest.mark.parametrize(
     ("at", "where", "words"),
     [
@@ -346,7 +346,7 @@ assert sys.argv[2] == "C" or came == [1]
 """
 
 
-@pytest.mark.sample(2, each=("what", "how"))
+@pytest.mark.sample(3, each=("what", "how"))
 @pytest.mark.parametrize("how", ["Python", "C", "thread"])
 @pytest.mark.parametrize("what", ["cpu", "compile"])
 @pytest.mark.skipif(
@@ -407,7 +407,7 @@ triton.knobs, triton.compile, triton.language.float32
 """
 
 
-@pytest.mark.sample(2, each=("module", "who"))
+@pytest.mark.sample(3, each=("module", "who"))
 @pytest.mark.parametrize("who", ["xtarget", "user"])
 @pytest.mark.parametrize("module", ["triton.knobs", "triton.language.core"])
 def test_ctrl_c_while_triton_is_imported(module: str, who: str, tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def wide() -> Any:
     jax.config.update("jax_enable_x64", False)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "name",
     [

@@ -152,3 +152,10 @@ def test_options_do_not_wrap_and_are_shown_short(device: str, eps: int) -> None:
         with pytest.raises(ArgumentError, match="axis") as caught:
             xtarget.run("sum", np.ones((2, 8), np.float32), axis=axis)
         assert len(str(caught.value)) < 400
+
+
+def test_the_sign_of_a_zero_and_the_kind_of_a_number_are_part_of_an_option(device: str) -> None:
+    for value in (0.0, -0.0, 0.0, True, -0.0):
+        filled = xtarget.run("full", shape=(3,), value=value, device=device)
+        np.testing.assert_array_equal(np.signbit(filled), np.signbit(float(value)))
+        np.testing.assert_array_equal(filled, np.float32(value))

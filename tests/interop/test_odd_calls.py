@@ -312,7 +312,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", VALUES)
 def test_in_the_place_of_an_argument(device: str, name: str) -> None:

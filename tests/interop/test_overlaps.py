@@ -42,7 +42,7 @@ def test_an_elementwise_kernel_works_in_place(device: str, library: Any, size: i
         np.testing.assert_array_equal(back(a), np.maximum(values, 0))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", ["bool", "int8", "float16", "float64"])
 def test_in_place_in_views_and_dtypes(device: str, dtype: str) -> None:
     whole = (np.arange(60 * 70) % 2).astype(dtype).reshape(60, 70)

@@ -20,7 +20,7 @@ SHORT = {3, 4, 8, 10}
 LONG = 150
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "seed", [pytest.param(n, marks=() if n in SHORT else pytest.mark.long) for n in range(LONG)]
 )

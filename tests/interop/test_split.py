@@ -1,4 +1,5 @@
 """One call cut over several devices: the CPU, and emulated GPUs beside it."""
+# ruff: noqa: F821 - the words in annotations are lengths
 
 from __future__ import annotations
 
@@ -8,9 +9,15 @@ import numpy as np
 import pytest
 from emulated import emulator_absent
 
+pytest.importorskip("triton")
+
+import triton
+import triton.language as tl
+
 import xtarget
 from xtarget import ArgumentError
 from xtarget._launch import split as module
+from xtarget.spec import In, InOut, Out
 
 DEVICES = ["cpu", "emu:gfx942"]
 rng = np.random.default_rng(3)
@@ -104,6 +111,28 @@ def test_all_results_are_gathered() -> None:
     values, indices = xtarget.split("topk", x, k=3, devices=DEVICES)
     np.testing.assert_array_equal(values, -np.sort(-x, 1)[:, :3])
     np.testing.assert_array_equal(np.take_along_axis(x, indices, 1), values)
+
+
+def test_what_a_kernel_updates_is_cut_or_refused() -> None:
+    """Each device would write a whole array of its own, or all of them the same one."""
+
+    @xtarget.kernel(
+        name="test.counted", grid="cdiv(N * M, 64)", constants={"B": 64}, elementwise=True
+    )
+    @triton.jit
+    def counted(x: In[T, N, M], seen: InOut[T, K, M], out: Out[T, N, M], N, M, K, B: tl.constexpr):
+        i = tl.program_id(0) * B + tl.arange(0, B)
+        inside = i < N * M
+        tl.store(out + i, tl.load(x + i, inside) + 1, inside)
+        tl.store(seen + i, tl.load(seen + i, inside) + 2, inside & (i < K * M))
+
+    x, seen = numbers(6, 5), np.zeros((6, 5), np.float32)
+    with pytest.raises(ArgumentError, match="it updates seen, which has no part for each device"):
+        xtarget.split("test.counted", x, seen[:1], devices=DEVICES)
+    assert not seen.any()
+    found = xtarget.split("test.counted", x, seen, devices=DEVICES)
+    np.testing.assert_array_equal(found, x + 1)
+    np.testing.assert_array_equal(seen, 2)
 
 
 def test_run_says_who_takes_several_devices() -> None:

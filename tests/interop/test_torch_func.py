@@ -241,7 +241,7 @@ def test_an_operator_that_writes_refuses_to_lose_a_gradient(differentiated: Any)
 W = torch.tensor([[True, False, True, True, False, True]])
 
 
-@pytest.mark.sample(2, each=("name",))
+@pytest.mark.sample(3, each=("name",))
 @pytest.mark.parametrize(
     ("name", "dims", "given", "options"),
     [

@@ -79,6 +79,7 @@ def test_every_kernel_is_an_operator() -> None:
         assert operator(name).default is not None
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", [sampled(name, name) for name in CATALOG])
 def test_an_operator_gives_what_run_gives(name: str, place: str) -> None:
     given = inputs(name, place)
@@ -91,6 +92,7 @@ def test_an_operator_gives_what_run_gives(name: str, place: str) -> None:
 
 # opcheck compares the schema with what is done, fake results with real ones, gradients with and
 # without tracing; sizes are symbolic in its last test
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", [sampled(name, name) for name in CATALOG])
 def test_torch_s_own_check_of_operators(name: str, place: str) -> None:
     given = inputs(name, place, requires_grad=name in GRADIENTS)

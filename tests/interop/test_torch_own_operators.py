@@ -48,9 +48,16 @@ def normalised(x: InOut["floating", "ROWS", "N"], row: Stride["x", 0], peaks: Ou
     tl.store(peaks + tl.program_id(0), top)
 
 
+@xtarget.kernel(name="own_repeated", grid="N, TIMES", complete=True)
+@triton.jit
+def repeated(x: In["T", "N"], out: Out["T", "N", "TIMES"], TIMES: tl.constexpr):
+    n = tl.program_id(0)
+    tl.store(out + n * TIMES + tl.program_id(1), tl.load(x + n))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _operators() -> None:
-    for function in (gated, normalised, blocks):
+    for function in (gated, normalised, blocks, repeated):
         xt.register(function)
 
 
@@ -74,6 +81,17 @@ def test_a_flag_that_is_a_dtype_is_torchs(place: str) -> None:
     x = torch.arange(100.0, device=place)
     out, _ = OPS.own_gated(x, None, x, 1.0, KIND=torch.bfloat16)
     torch.testing.assert_close(out, (2 * x).to(torch.bfloat16))
+
+
+def test_a_flag_without_a_default_is_a_whole_number(place: str) -> None:
+    x = torch.arange(5.0, device=place)
+    call = torch.compile(
+        lambda x: OPS.own_repeated(x, TIMES=3), fullgraph=True, backend="aot_eager"
+    )
+    for found in (OPS.own_repeated(x, TIMES=3), call(x)):
+        torch.testing.assert_close(found, x[:, None].expand(5, 3))
+    with pytest.raises(RuntimeError, match="missing value for argument 'TIMES'"):
+        OPS.own_repeated(x)
 
 
 def _calls(place: str) -> Iterator[tuple[Any, tuple[Any, ...], dict[str, Any]]]:
@@ -204,7 +222,7 @@ def test_the_gradient_of_a_catalogs_operator_leaves_with_it(place: str) -> None:
 
 def test_a_kernel_that_torch_cannot_express_leaves_no_operator_of_the_one_before() -> None:
     xt.register(_named("own_lost", 1.0))
-    _named("own_lost", 1.0, flags={"ASKED": ...})
+    _named("own_lost", 1.0, flags={"ASKED": (0.5, 1.5)})
     with pytest.raises(AttributeError, match="own_lost"):
         _ = OPS.own_lost
     assert "ASKED" in xt.operators()["own_lost"]

@@ -214,6 +214,7 @@ def test_numpys_scalars_are_numbers() -> None:
         np.testing.assert_array_equal(out, x * np.float32(by))
 
 
+@pytest.mark.sample(2, each=("kind", "wide"))
 @pytest.mark.parametrize("kind", ["e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"])
 @pytest.mark.parametrize("wide", ["float16", "bfloat16", "float32", "float64", "float8_e5m2"])
 def test_floats_of_8_bits_in_numpy_arrays(kind: str, wide: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from xtarget._kernels.tuning_files import Entry, Result, merged, read_file, text
 from xtarget._launch import planning, trials, tuning_search
 from xtarget._values.choosing import bounds_of, octave_of
 from xtarget._values.symbols import Tracer
+from xtarget._values.types import Target
 from xtarget.spec import ArrayType
 
 TARGET, SIDE = "cpu:spirv64", 40
@@ -164,6 +166,19 @@ def test_a_spread_that_is_too_wide_is_said_and_not_stored(
 
 
 @pytest.mark.usefixtures("few")
+def test_times_beside_a_process_that_never_pauses_are_not_stored(
+    device: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trials.Trials, "lateness", lambda self, choice: 0.9)
+    words = ("tune", "matmul", "--shape", f"{SIDE}x{SIDE}x{SIDE}", "--device", device)
+    code, out, _ = here(capsys, *words)
+    assert code == 1
+    assert "late to 90% of events" in " ".join(out.split())
+    assert "Something else uses" in out
+    assert not tunings.local_entries(TARGET, "matmul")
+
+
+@pytest.mark.usefixtures("few")
 def test_ctrl_c_keeps_what_was_measured(
     device: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,12 +215,14 @@ def test_files_go_out_and_in(
         replace(entries[0], device="another CPU"),
         replace(entries[0], made={"xtarget": "99.0"}),
         replace(entries[0], table="nobody.knows", words={"kernel": "0", "key": "N=1"}),
+        replace(entries[0], table="of nobody"),
+        replace(entries[0], best="m=8, n=32"),
     ]
     other.write_text(text_of(strange), encoding="utf-8")
     code, out, err = here(capsys, "tune", "import", str(other), "--json")
     assert (code, json.loads(out)["imported"]) == (0, 0)
-    assert len(err.splitlines()) == 3
-    for reason in ("another CPU", "xtarget 99.0", "nobody.knows"):
+    assert len(err.splitlines()) == 5
+    for reason in ("another CPU", "xtarget 99.0", "nobody.knows", "of nobody", "here, not m, n"):
         assert reason in err
     newer = tmp_path / "newer.json"
     newer.write_text('{"format": "xtarget tuning 99", "entries": []}')
@@ -214,13 +231,50 @@ def test_files_go_out_and_in(
     assert "xtarget tuning 99" in err
     code, _, err = here(capsys, "tune", "merge", str(file), str(other), "-o", str(file))
     assert code == 0
-    assert len(read_file(file)) == 3
+    assert len(read_file(file)) == 4
     (tmp_path / "broken.json").write_text('{"format": "xtarget tuning 1", "entries": [{}]}')
     code, _, err = here(capsys, "tune", "import", str(tmp_path / "broken.json"))
     assert (code, "is damaged" in err) == (1, True)
     for path, why in (("none.json", "No such file or directory"), ("", "not a regular file")):
         code, _, err = here(capsys, "tune", "import", str(tmp_path / path))
         assert (code, err) == (1, f"error: {tmp_path / path} cannot be read: {why}.\n")
+
+
+def test_a_choice_that_cannot_be_read_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    words = ("m", "n", "k", "num_warps", "num_stages", "way", "parts")
+    assert tunings.fields("matmul") == words
+    matrix = ArrayType("float32", (SIDE, SIDE), (SIDE, 1))
+    call = planning.call_of(
+        libraries.find("matmul"), (matrix, matrix), {}, Target.parse(TARGET), 2, aligned=(True,) * 2
+    )
+    with tunings.trying({}) as seen:
+        planning.make_plan(libraries.find("matmul"), call)
+    (one,) = seen
+    usual = one.asked.text(one.choice)
+    assert tuple(part.partition("=")[0] for part in usual.split(", ")) == words
+    entry = Entry(
+        "matmul", TARGET, "a CPU", "measured", dict(one.asked.words()), one.sizes, "m=x, n=32"
+    )
+    tunings.store([entry])
+    for _ in range(2):
+        assert planning.make_plan(libraries.find("matmul"), call).launches
+    (record,) = caplog.records
+    assert "its choice is m=x, n=32, where this version" in record.getMessage()
+
+
+def test_tables_have_the_fields_that_files_are_compared_with() -> None:
+    """Each table that a plan asks is in the list, and those that we ship say the same."""
+    plans = libraries.own_folder() / "plans"
+    asked = re.findall(
+        r"(?:chosen|_varied)\(\s*call,\s+\"([^\"]+)\"",
+        "".join(path.read_text("utf-8") for path in plans.glob("tuned*.py")),
+    )
+    assert len(asked) == 10
+    assert [table for table in asked if tunings.fields(table) is None] == []
+    for target in ("cpu:spirv64", "nvidia:sm_80", "nvidia:sm_90"):
+        for entry in tunings.shipped_entries(target):
+            names = tuple(part.partition("=")[0] for part in entry.best.split(", "))
+            assert names in (("default",), tunings.fields(entry.table))
 
 
 def test_of_two_files_the_fastest_result_is_the_choice() -> None:

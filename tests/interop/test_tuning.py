@@ -21,6 +21,7 @@ import xtarget
 from xtarget._devices import registry
 from xtarget._kernels import libraries, tunings
 from xtarget._launch import planning, tuning_search
+from xtarget._launch.arguments import placed
 from xtarget._launch.known import forget_calls
 from xtarget.spec import Config, In, InOut, Out, next_power_of_2
 
@@ -51,10 +52,11 @@ def registered(name: str = "test.tuned", **changes: Any) -> Any:
     return xtarget.get(name)
 
 
-def block_of(kernel: Any, x: Any) -> int:
+def block_of(kernel: Any, x: Any, **options: Any) -> int:
     target = xtarget.device().info.target
     registered = libraries.find(kernel.name)
-    (request,) = planning.compile_requests(registered, [x], {}, target)
+    args, options = placed(kernel.name, (x,), options)
+    (request,) = planning.compile_requests(registered, args, options, target)
     return dict(request.constants)["BLOCK"]  # type: ignore[return-value]
 
 
@@ -107,8 +109,11 @@ def test_a_caller_may_choose(device: str) -> None:
     kernel, x = registered(), np.ones((8, 500), np.float32)
     for number in range(3):
         np.testing.assert_array_equal(kernel(x, config=number), 500)
-    with pytest.raises(xtarget.ArgumentError, match="configurations 0 to 2"):
-        kernel(x, config=3)
+    named = [{"BLOCK": config.constants["BLOCK"]} for config in kernel.spec.configs]
+    assert [block_of(kernel, x, config=one) for one in named] == [one["BLOCK"] for one in named]
+    for wrong in (3, {"BLOCK": 3}, "BLOCK"):
+        with pytest.raises(xtarget.ArgumentError, match="configurations 0 to 2, of which"):
+            kernel(x, config=wrong)
 
 
 def test_what_is_pruned_is_not_tried(device: str) -> None:

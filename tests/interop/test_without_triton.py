@@ -65,7 +65,7 @@ def test_a_bundle_runs_without_triton_llvm_or_a_c_compiler(
     for name, examples in EXAMPLES.items():
         kernel = libraries.find(name)
         spec = replace(kernel.spec, ahead=lambda full, examples=examples: examples)
-        libraries._kernels[name] = replace(kernel, spec=spec)
+        libraries._kernels[name] = kernel.of(spec)
     order = Order(tuple(EXAMPLES), ("float32",), (Target.parse(target),))
     assert not build(order, path, workers=2, seconds=100).errors
     done = subprocess.run(

@@ -38,7 +38,7 @@ assert near.astype(np.float64).tolist() == [2.0**53, -(2.0**62), 2.0**61], near 
 near = xtarget.run("cast", np.array([2049 + 2**-30, 1e-7]), dtype="float16", device=device)
 assert near.tolist() == [2050.0, 1.1920928955078125e-07], near
 try:
-    xtarget.run("bincount", np.array([4, 6]), device=device)
+    xtarget.run("bincount", np.array([4, 6]), length=7, device=device)
 except xtarget.NoCompilerError as error:
     print(error)
 assert not any(name.startswith("triton.") for name in sys.modules)
@@ -123,7 +123,7 @@ if device.startswith("cpu") and threads == "one":  # GPUs' products have tl.dot
     check("matmul", sample("float32", 70, 300), sample("float32", 300, 90), device=device)
 check("cumsum", sample("int8", 3, 700), device=device, axis=1)  # 56 KiB
 check("cummax", sample("float32", 3, 300), device=device, axis=1)
-numbers = sample("int16", 2, 500)
+numbers = sample("int16", 2, 60 if device.startswith("emu") else 500)
 check("gcd", *numbers, device=device)  # a while of what differs between elements
 np.testing.assert_array_equal(xtarget.run("unique", numbers, device=device), np.unique(numbers))
 np.testing.assert_array_equal(  # Philox's words: the same on every device and by every route

@@ -25,7 +25,7 @@ def examples(count: int, *, same: bool = True) -> settings:
     """Settings for a test that draws this many examples, without a limit of time.
 
     Args:
-        count: where the long tests run; a short run draws a third of them.
+        count: where the long tests run; a short run draws a quarter of them.
         same: each run draws the same ones; otherwise others.
     """
     return settings(

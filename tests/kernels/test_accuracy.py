@@ -196,7 +196,7 @@ def test_a_long_sum_of_infinities(device: str) -> None:
     assert xtarget.run("sum", x, device=device) == np.inf
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.large
 @pytest.mark.parametrize(("m", "n"), [(3, 5), (1, 5), (3, 1), (1, 1), (33, 40)])
 def test_the_error_of_a_product_does_not_grow_with_k(device: str, m: int, n: int) -> None:

@@ -183,7 +183,7 @@ def test_a_measured_tile_fits_shared_memory(library: Any) -> None:
 @pytest.fixture
 def choose(library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """Makes a table of choices for every arch, a CPU's too."""
-    choices = library("plans.choices")
+    choices, tuning = library("plans.choices"), library("plans.tuning_matmul")
 
     def chosen(**tables: list[dict[str, Any]]) -> None:
         made = {name.replace("_", " "): tuple(map(choices._row, t)) for name, t in tables.items()}
@@ -191,6 +191,7 @@ def choose(library: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[.
         forget()
 
     def forget() -> None:
+        tuning._of_words.cache_clear()
         for changed in libraries.on_change:
             for name in ("matmul", "softmax"):
                 changed(name)
@@ -299,6 +300,18 @@ def test_of_choices_with_a_cost_the_one_of_the_least_estimate_is_taken(choose: A
     assert tile(512, 513, 256) == (64, 64)  # rows of the result begin anywhere
     choose(matmul=[{**found[0], "cost": []}, found[1]])
     assert tile(512, 512, 256) == (64, 64)  # the first that holds has no cost
+
+
+def test_a_large_product_takes_a_tile_that_fetches_less() -> None:
+    """128 x 128 took 1.17 x as long there (H100)."""
+    a, b = (
+        ArrayType("bfloat16", (1856, 1232), (1232, 1)),
+        ArrayType("bfloat16", (1232, 2928), (1, 1232)),
+    )
+    constants = plan_of("matmul", a, b).launches[-1].constants
+    columns = constants["BLOCK_N"] + constants.get("REST", 0)
+    rows = constants.get("BLOCK_M") or constants["GROUPS"] * constants["ROWS"]
+    assert rows * columns > 128 * 128
 
 
 def sources(*args: Any) -> str:

@@ -66,7 +66,7 @@ def _check(artifact: Any, vendor: str) -> None:
         assert machine == {"nvidia": 190, "amd": 224}[vendor]  # EM_CUDA, EM_AMDGPU
 
 
-@pytest.mark.sample(2, each=("name", "target"))
+@pytest.mark.sample(3, each=("name", "target"))
 @pytest.mark.parametrize(("name", "dtype", "target"), cases())
 def test_compiles(name: str, dtype: str, target: str) -> None:
     calls = [arguments(name, dtype)]
@@ -83,7 +83,7 @@ def test_compiles(name: str, dtype: str, target: str) -> None:
             assert artifacts[0].entry in named
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", sorted(SHORT - {"float32"}))
 def test_one_of_each_family_compiles(dtype: str) -> None:
     """The short form of `test_compiles` for further dtypes."""
@@ -93,7 +93,7 @@ def test_one_of_each_family_compiles(dtype: str) -> None:
                 _check(artifact, target.partition(":")[0])
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "name", [sampled(n, n) for n, spec in sorted(own().items()) if takes(spec, "float64")]
 )

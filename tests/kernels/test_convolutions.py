@@ -118,7 +118,7 @@ def test_many_channels_apart(device: str) -> None:
     check("conv_transpose2d", x, weight, bias, device=device, padding=1, stride=2)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.usefixtures("a_cpu")
 @pytest.mark.parametrize(
     ("ws", "options"),

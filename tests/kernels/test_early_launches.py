@@ -49,7 +49,7 @@ CALLS = [
 ]  # fmt: skip
 
 
-@pytest.mark.sample(2, each=("name", "entries"))
+@pytest.mark.sample(3, each=("name", "entries"))
 @pytest.mark.parametrize(("name", "args", "entries"), CALLS)
 def test_they_wait_before_they_touch_memory(name: str, args: Any, entries: str) -> None:
     made = {one.entry: one for one in xtarget.compile(name, *args, target=HOPPER)}

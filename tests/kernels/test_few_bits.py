@@ -147,7 +147,7 @@ def test_sums_of_any_number_of_columns_fit_into_shared_memory() -> None:
 
 
 @on_the_cpu
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "kinds", [("uint8", "uint8"), pytest.param(("uint8", "int8"), marks=pytest.mark.large)]
 )

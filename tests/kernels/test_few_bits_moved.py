@@ -128,6 +128,7 @@ CONSTANTS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.sample(2, each=("dtype", "name"))
 @pytest.mark.parametrize("dtype", NARROW)
 @pytest.mark.parametrize(("name", "options"), CONSTANTS)
 def test_arrays_of_numbers_are_cast(

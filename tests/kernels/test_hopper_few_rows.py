@@ -65,6 +65,7 @@ def test_more_rows_have_a_group_of_warps_that_brings_them() -> None:
     x = np.zeros((32, 4096), np.float16)
     (artifact,) = xtarget.compile("linear_int4", x, q, scales, zeros, target=HOPPER)
     assert artifact.num_warps == 12
+    assert artifact.resources.local_bytes <= 32  # none with Triton 3.6
     assert artifact.shared_bytes <= 100 * 1024
 
 

@@ -178,9 +178,27 @@ def test_the_command_line_shows_them() -> None:
     assert {way["name"] for way in entry["implementations"]} == {"xtarget", "in_order", "host"}
     served = {row["target"]: row["impl"] for row in entry["served_by"]}
     assert (served["cpu:spirv64"], served["nvidia:sm_90"]) == ("in_order", "xtarget")
-    words = ["explain", "bincount", "--target", "cpu", "--shape", "64", "--dtype", "int32"]
-    told = subprocess.run([*command, *words], capture_output=True, text=True, check=True)
-    assert told.stdout.startswith("implementation: in_order (")
+
+
+@pytest.mark.parametrize(
+    ("words", "serves"),
+    [
+        ("attention --target nvidia:sm_90 --shape 2x8x512x64 --dtype float16", "hopper ("),
+        (
+            "attention --target nvidia:sm_90 --shape 2x8x512x64",
+            "xtarget (the operator's own row; hopper leaves this call to it)",
+        ),
+        (
+            "bincount --target cpu --shape 64 --dtype int32",
+            "xtarget (the operator's own row; in_order leaves this call to it)",
+        ),
+    ],
+)
+def test_explain_names_what_serves_the_call(
+    words: str, serves: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, told, _ = here(capsys, "explain", *words.split())
+    assert told.startswith(f"implementation: {serves}")
 
 
 def test_a_kernel_that_takes_a_name_of_ours_is_told_and_ours_stays(

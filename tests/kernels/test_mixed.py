@@ -91,7 +91,7 @@ def finite(bits: Any, kind: str) -> Any:
     return np.where((bits & 127) > most, bits & 128, bits).astype(np.uint8)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("kinds", "dtype"),
     [
@@ -116,7 +116,7 @@ def hard(dtype: str) -> Any:
         return x.astype(np.float32).astype(dtype)
 
 
-@pytest.mark.sample(2, each=("kind",))
+@pytest.mark.sample(3, each=("kind",))
 @pytest.mark.parametrize(
     ("kind", "dtype"),
     [

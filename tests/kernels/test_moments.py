@@ -27,7 +27,7 @@ def numbers(kind: str, shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
     return (made + 1e6 if kind == "far" else made).astype(np.float32)
 
 
-@pytest.mark.sample(2, each=("shape", "kind"))
+@pytest.mark.sample(3, each=("shape", "kind"))
 @pytest.mark.parametrize("kind", ["near", "far", "rising", "leading"])
 @pytest.mark.parametrize(("shape", "axis"), SHAPES)
 def test_variances_are_exact_however_far_the_mean_is(

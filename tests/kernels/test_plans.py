@@ -35,7 +35,7 @@ def call_of(
     out: ArrayType | None = None,
     **options: Any,
 ) -> Call:
-    return Call(spec.name, types, {**spec.options, **options}, out, vendor, units, rules)
+    return Call(spec.name, types, {**spec.planned_with, **options}, out, vendor, units, rules)
 
 
 @st.composite
@@ -434,7 +434,7 @@ def test_every_spec_is_complete(catalog: Any, rules: Any) -> None:
         assert spec.required <= len(shapes) <= len(spec.inputs)
         dtype = next(d for d in ("float32", *spec.dtypes) if takes(spec, d))
         plan = spec.plan(call_of(spec, rules, *for_plans(layouts(spec, dtype, (32, 16)))))
-        expected = spec.reference(*arrays(spec, dtype, (32, 16)), **spec.options)
+        expected = spec.reference(*arrays(spec, dtype, (32, 16)), **spec.planned_with)
         several = expected if isinstance(expected, tuple) else (expected,)
         counts = spec.counts or (None,) * len(plan.outputs)
         outs = [  # where the data say how many there are, the plan has room for the most

@@ -76,7 +76,7 @@ def _floats() -> list[Any]:
     ]
 
 
-@pytest.mark.sample(2, each=("name", "dtype"))
+@pytest.mark.sample(3, each=("name", "dtype"))
 @pytest.mark.parametrize(("name", "dtype"), _floats())
 def test_numbers_of_every_dtype(device: str, name: str, dtype: str) -> None:
     for options in OPTIONS[name]:

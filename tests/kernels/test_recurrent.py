@@ -28,7 +28,7 @@ def weights(kind: str, inputs: int, size: int, dtype: str = "float32") -> list[A
     return [f(*shape, seed=seed, dtype=dtype) for seed, shape in enumerate(shapes, 3)]
 
 
-@pytest.mark.sample(2, each=("kind", "dtype"))
+@pytest.mark.sample(3, each=("kind", "dtype"))
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.large)])
 @pytest.mark.parametrize("kind", GATES)
 def test_layers_and_cells(device: str, kind: str, dtype: str) -> None:

@@ -145,7 +145,7 @@ test_bad_input_is_said_in_a_sentence = refused(
 )
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.large)])
 @pytest.mark.usefixtures("a_cpu")
 def test_cross_entropy_of_rows_that_are_read_once(

@@ -72,7 +72,7 @@ def test_bins_may_fall_as_numpys(device: str, right: bool) -> None:
         check("digitize", values, own, right=right, device=device)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", ["float32", "int32"])
 def test_bins_between_edges(device: str, dtype: str) -> None:
     x = np.concatenate([sample(dtype, 500) * 3, np.array([-2, 5, 9, 9, 10], dtype)])

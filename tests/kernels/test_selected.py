@@ -29,7 +29,7 @@ def _dtypes(name: str) -> list[Any]:
     ]
 
 
-@pytest.mark.sample(2, each=("name",))
+@pytest.mark.sample(3, each=("name",))
 @pytest.mark.parametrize(("name", "dtype"), [one for name in NAMES for one in _dtypes(name)])
 def test_elements_that_count(device: str, name: str, dtype: str) -> None:
     """Of arrays and views; some rows have none; masks that broadcast."""

@@ -84,7 +84,6 @@ def test_an_out_that_is_not_contiguous(device: str) -> None:
         ("gather_nd", (X, np.zeros((2, 1), int)), {"mode": "raise"}, "mode is 'raise'"),
         ("scatter_nd", (np.zeros((2, 1), int), X), {}, r"it needs \(2,\)"),
         ("scatter_nd_update", (X, np.zeros((2, 1), int), X[:2]), {"reduce": "x"}, "reduce is 'x'"),
-        ("sequence_mask", (np.zeros(3, int),), {"longest": None}, "before the lengths are read"),
     ],
 )
 def test_what_does_not_fit_is_said(

@@ -54,7 +54,7 @@ def _check(name: str, x: Any, device: str, **options: Any) -> None:
         np.testing.assert_array_equal(_bits(one[numbers]), _bits(other[numbers]))
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "dtype",
     [
@@ -138,7 +138,7 @@ def test_all_of_an_array_and_its_first_axis(device: str) -> None:
     _check("msort", x, device)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("k", [10, *(pytest.param(k, marks=pytest.mark.large) for k in (1, 200))])
 def test_the_largest_of_long_rows(device: str, k: int) -> None:
     """Elements that cannot be among them are dropped while runs are merged."""
@@ -161,7 +161,7 @@ def small_tiles(library: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     known.forget_calls()
 
 
-@pytest.mark.sample(2, each=("dtype",))
+@pytest.mark.sample(3, each=("dtype",))
 @pytest.mark.parametrize(
     ("dtype", "k"),
     [
@@ -188,7 +188,7 @@ def _rows_of_pieces(dtype: str) -> Any:
     return x
 
 
-@pytest.mark.sample(2, each=("dtype", "descending"))
+@pytest.mark.sample(3, each=("dtype", "descending"))
 @pytest.mark.parametrize("dtype", ["float32", "uint64", "bool"])
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.usefixtures("a_cpu")
@@ -215,7 +215,7 @@ def groups_of_equals(x: Any) -> None:
     np.testing.assert_array_equal(found[inverse], x[1, :200])
 
 
-@pytest.mark.sample(2, each=("dtype", "case"))
+@pytest.mark.sample(3, each=("dtype", "case"))
 @pytest.mark.parametrize(
     "case",
     [backwards, along_the_first_axis, one_piece_and_a_tile_of_two_elements, groups_of_equals],

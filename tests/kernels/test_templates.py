@@ -101,7 +101,7 @@ def requests(target: Target, route: TemplateRoute) -> list[Any]:
     return found
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
 def test_ptxas_takes_each_text(arch: str, tmp_path: Path) -> None:
     triton = pytest.importorskip("triton", reason="ptxas comes with Triton's wheel")

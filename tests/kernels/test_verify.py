@@ -53,7 +53,7 @@ def test_a_named_kernel_without_a_reference_stops_no_other(
     monkeypatch.setattr(
         libraries,
         "find",
-        lambda name: dataclasses.replace(found(name), spec=bare) if name == "tanh" else found(name),
+        lambda name: found(name).of(bare) if name == "tanh" else found(name),
     )
     words = ["--quick", "--dtype", "float32", "--device", device, *how]
     code, out, _ = here(capsys, "verify", "tanh", "maximum", *words)

@@ -47,7 +47,7 @@ def test_largest_elements_of_windows(device: str, overlapping: bool) -> None:
     assert not lost.any()
 
 
-@pytest.mark.sample(2, each=("dtype",))
+@pytest.mark.sample(3, each=("dtype",))
 @pytest.mark.parametrize(("x", "weight", "options", "dtype"), CONVOLVED)
 def test_convolutions(device: str, x: Any, weight: Any, options: Any, dtype: str) -> None:
     arrays = sample(dtype, *x), sample(dtype, *weight, seed=1)

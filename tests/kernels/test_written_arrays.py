@@ -4,6 +4,8 @@ and those that arrays are copied to and from."""
 from __future__ import annotations
 
 import pickle
+import runpy
+import time
 from pathlib import Path
 from typing import Any
 
@@ -373,6 +375,43 @@ def test_a_store_to_what_is_not_declared(function: Any) -> None:
         xtarget.compile(name, layout, target="nvidia:sm_90")  # warned once
     kernel(inputs=("x",), updates=("x",), outputs={"out": "x"}, name=f"{name}.right")(function)
     xtarget.compile(f"{name}.right", layout, target="nvidia:sm_90")
+
+
+STORES = """
+import triton, triton.language as tl, xtarget
+
+@triton.jit
+def helper(x):
+    tl.store(x, 1.0)  # in_helper's
+
+@xtarget.kernel(inputs=("x",), outputs={"out": "x"}, grid="1", name="written.own")
+@triton.jit
+def own(x, out):
+    tl.store(out, NUMBER)
+    tl.store(x, 1.0)  # own's
+
+@xtarget.kernel(inputs=("x",), outputs={"out": "x"}, grid="1", name="written.in_helper")
+@triton.jit
+def in_helper(x, out):
+    tl.store(out, NUMBER)
+    helper(x)
+"""
+
+
+def test_the_line_of_a_store_is_known_without_compiling_again(tmp_path: Path) -> None:
+    text = STORES.replace("NUMBER", repr(time.time()))  # not compiled before
+    for moved, compiles in (("", 1), ("# moved\n", 0)):
+        file = tmp_path / f"stores{compiles}" / "stores.py"
+        file.parent.mkdir()
+        file.write_text(moved + text)
+        runpy.run_path(str(file))
+        for name in ("own", "in_helper"):
+            before = xtarget.cache_stats().compiles
+            with pytest.warns(RuntimeWarning, match="stores to x") as said:
+                xtarget.compile(f"written.{name}", np.zeros(1, np.float32), target="nvidia:sm_90")
+            line = file.read_text().splitlines()[said[0].lineno - 1]
+            assert line.endswith(f"{name}'s")
+            assert xtarget.cache_stats().compiles - before == compiles
 
 
 def test_what_is_not_declared_is_updated_as_if_it_were(device: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -112,6 +111,6 @@ def test_an_example_may_leave_an_optional_array_out() -> None:
     spec = KernelSpec(
         "odd", ("x", "bias?"), optional, by_name=True, examples=lambda shape: [shape, None]
     )
-    kernel = replace(libraries.find("softmax"), spec=spec)
+    kernel = libraries.find("softmax").of(spec)
     found = classes(kernel, "float32", SM_90, views=False, full=False)
     assert found

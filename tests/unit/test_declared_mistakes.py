@@ -77,7 +77,7 @@ TAKES: dict[str, set[str]] = {
     "inputs": SEQUENCE | MAPPING,
     "updates": SEQUENCE,
     "outputs": MAPPING,
-    "grid": {"function", "text"},
+    "grid": {"function", "text", "3", "zero", "(1,)"},
     "sizes": MAPPING,
     "constants": MAPPING,
     "options": MAPPING,

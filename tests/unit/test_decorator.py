@@ -18,6 +18,7 @@ import xtarget
 from xtarget._arrays import dtypes
 from xtarget._values.sizes import contiguous_strides
 from xtarget.spec import (
+    ABSENT,
     ArrayType,
     Call,
     In,
@@ -129,7 +130,7 @@ def test_an_output_may_be_like_one_before_it() -> None:
     assert plan_of("two_outputs", X).outputs == (X, X)
 
 
-def plan_of(name: str, *types: ArrayType | ScalarType) -> Plan:
+def plan_of(name: str, *types: Any) -> Plan:
     args = types or (X, X, ScalarType("float32"))
     call = Call(name, args, {}, None, "cpu", 2, dtypes.NumpyRules())
     return xtarget.catalog()[name].plan(call)
@@ -189,8 +190,8 @@ def test_a_rules_own_error_of_xtarget_stays_as_it_is() -> None:
             r"output 'out' cannot be like 'x', which is a number, .*inputs=\(\"x\",\)",
         ),
         ({"outputs": {"out": (5,)}}, r"output 'out' is \(5,\)"),
-        ({"grid": (4,)}, r"grid is \(4,\)"),
-        ({"sizes": {"n": 1000}}, "size 'n' is 1000"),
+        ({"grid": 4.5}, r"grid is 4\.5"),
+        ({"sizes": {"n": [1000]}}, r"size 'n' is \[1000\]"),
     ],
 )
 def test_what_is_wrong_at_once_is_told_at_once(changes: dict[str, object], message: str) -> None:
@@ -252,19 +253,40 @@ def test_tritons_error_comes_with_file_and_line(target: str) -> None:
         assert said in str(caught.value)
 
 
-def test_triton_s_interpreter_is_named_where_it_makes_python_of_a_kernel(tmp_path: Path) -> None:
+INTERPRETED = """
+import torch, triton, triton.language as tl, xtarget
+from xtarget.spec import In, Out, step
+
+@xtarget.kernel(grid="cdiv(N, B)", constants={"B": 8})
+@triton.jit
+def doubled(x: In["float32", "N"], out: Out["x"], N, B: tl.constexpr):
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(out + i, tl.load(x + i, i < N) * 2, i < N)
+
+@xtarget.kernel(inputs={"x": In["float32", "N"]}, outputs={"out": "x"}, constants={"B": 8})
+def chain(c):
+    yield step(doubled, 2)
+
+x, out = torch.arange(13.0), torch.zeros(13)
+doubled[(2,)](x, out, 13, B=8)
+assert (out == x * 2).all()
+for call in (lambda: xtarget.run("doubled", x), lambda: xtarget.get(doubled)(x),
+             lambda: xtarget.run("chain", x), lambda: xtarget.compile("doubled", x, target="cpu")):
+    try:
+        call()
+    except xtarget.XTargetError as error:
+        assert "TRITON_INTERPRET is set, so Triton made a Python function" in str(error), error
+    else:
+        raise SystemExit("no error")
+"""
+
+
+def test_triton_s_interpreter_runs_a_kernel_in_its_own_launches_and_is_named_in_ours(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("torch", reason="the interpreter takes torch's tensors")
     program = tmp_path / "interpreted.py"
-    program.write_text(
-        "import triton, xtarget\n"
-        "@triton.jit\n"
-        "def one(x, out): pass\n"
-        "try:\n"
-        "    xtarget.kernel(inputs=('x',), outputs={'out': 'x'}, grid=1)(one)\n"
-        "except xtarget.XTargetError as error:\n"
-        "    assert 'one cannot be compiled: TRITON_INTERPRET is set' in str(error), error\n"
-        "else:\n"
-        "    raise SystemExit('no error')\n"
-    )
+    program.write_text(INTERPRETED)
     done = run_python(str(program), TRITON_INTERPRET="1")
     assert done.returncode == 0, done.stderr
 
@@ -307,3 +329,25 @@ def test_a_length_is_found_in_a_formula(
     given = ArrayType("float32", shape, contiguous_strides(shape))
     plan = plan_of("axpy", given, X, ScalarType("float32"))
     assert plan.outputs[0].shape == (found,)
+
+
+@pytest.mark.parametrize(("grid", "blocks"), [(1, (1, 1, 1)), ((3, 2), (3, 2, 1))])
+def test_a_grid_may_be_numbers(grid: Any, blocks: tuple[int, ...]) -> None:
+    register(grid=grid, sizes={"n": 1000})
+    assert plan_of("axpy").launches[0].grid == blocks
+
+
+def test_a_length_of_an_array_that_is_left_out_is_found_in_a_formula_of_another() -> None:
+    inputs = {"x": In["float32", "D + 1"], "y": In["float32", "D"] | None}
+    outputs = {"out": Out["float32", "D"]}
+    register(inputs=inputs, outputs=outputs, sizes={"n": "D"}, grid="D")
+    x, nine = (ArrayType("float32", (n,), (1,)) for n in (10, 9))
+    for y in (nine, ABSENT):
+        plan = plan_of("axpy", x, y, ScalarType("float32"))
+        assert plan.outputs[0].shape == (9,)
+    with pytest.raises(xtarget.ArgumentError, match=r"whose dimension 0 has to be D \+ 1 = 11"):
+        plan_of("axpy", x, x, ScalarType("float32"))
+    inputs["x"] = In["float32", "L"]
+    register(inputs=inputs, outputs=outputs, sizes={"n": "D"}, grid="D")
+    with pytest.raises(xtarget.ArgumentError, match=r"D is a length of y, .* left out\. Give y"):
+        plan_of("axpy", x, ABSENT, ScalarType("float32"))

@@ -62,6 +62,29 @@ def test_a_vendor_is_its_first_device_and_each_device_is_a_run(tmp_path: Path, f
     assert "(not here)" in out
 
 
+def test_each_implementation_of_a_kernel_is_a_run(tmp_path: Path, fake: str) -> None:
+    head = "import pytest\nfrom xtarget import spec\nfrom xtarget._kernels import libraries\n"
+    made = (
+        "own = libraries.find('neg').spec\n"
+        "libraries.register(spec.KernelSpec(**{f: getattr(own, f) for f in ('inputs', 'plan', "
+        "'summary', 'dtypes', 'category')}, name='neg', impl='%s', targets=('%s',)), "
+        "lambda text: None, 'a file')\n"
+    )
+    test = "def test_neg(xtarget_impl):\n    assert xtarget_impl in ('xtarget', 'here')\n"
+    text = head + made % ("here", "fake") + made % ("away", "nvidia")
+    marked = f'{text}@pytest.mark.xtarget_kernel("neg")\n{test}'
+    code, out = pytest_in(tmp_path, "--xtarget-device", fake, "-v", text=marked)
+    assert code == 0, out
+    assert "test_neg[xtarget-fake:0] PASSED" in out
+    assert "test_neg[here-fake:0] PASSED" in out
+    assert "impl='away' serves nvidia, not fake:" in out
+    code, out = pytest_in(tmp_path, "--xtarget-device", fake, "-k", "here and fake", text=marked)
+    assert "1 passed, 2 deselected" in out
+    code, out = pytest_in(tmp_path, text=f"{head}{test}")
+    assert code
+    assert "xtarget_impl is of a kernel. Name it: @pytest.mark.xtarget_kernel" in out
+
+
 def test_a_missing_device_is_a_failure_where_that_is_wanted(tmp_path: Path) -> None:
     code, out = pytest_in(tmp_path, "--xtarget-device", "nvidia:77", "--xtarget-require")
     assert code == 1

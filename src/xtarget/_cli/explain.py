@@ -10,7 +10,7 @@ from .. import _cache
 from .._bundle import reader
 from .._compile import keys, routes
 from .._devices import choice, registry
-from .._kernels import libraries, tunings
+from .._kernels import libraries, tunings, variants
 from .._kernels.implementations import of_target
 from .._values import environment
 from .._values.errors import CompileError
@@ -47,6 +47,11 @@ def explain_call(
             registered, inputs.args, inputs.options, goal, general=general
         )
     choices = [_choice(one) for one in asked]
+    if served != variants.OWN and not registered.spec.impl:
+        row = registered.changed(impl=variants.OWN)
+        own = planning.compile_requests(row, inputs.args, inputs.options, goal, general=general)
+        if _are_alike(requests, own):
+            served, why = variants.OWN, f"the operator's own row; {served} leaves this call to it"
     for request in requests:
         offers = [
             {
@@ -95,6 +100,10 @@ def explain_call(
                     f"{'taken' if not number else 'also fits'}: {offer['form']}, assumes {assumed}"
                 )
             echo_wrapped(f"  {offer['bundle']}  {offer['target']}  {verdict}")
+
+
+def _are_alike(some: Sequence[CompileRequest], others: Sequence[CompileRequest]) -> bool:
+    return [*map(reader.class_key, some)] == [*map(reader.class_key, others)]
 
 
 def _choice(one: tunings.Served) -> dict[str, Any]:

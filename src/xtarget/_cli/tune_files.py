@@ -10,7 +10,7 @@ import xtarget
 
 from .. import __version__
 from .._kernels import libraries, tunings
-from .._kernels.tuning_files import Entry, FormatError, merged, read_file, text_of
+from .._kernels.tuning_files import DEFAULT, Entry, FormatError, merged, read_file, text_of
 from .._system.output import check_output, write_output
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import Target
@@ -137,8 +137,17 @@ def _unfit(entry: Entry, *, anyway: bool) -> str:
             f"of {entry.device} ({entry.target}), which is not here; --anyway takes it for devices "
             "of that target"
         )
-    if "key" in entry.words and not libraries.is_registered(entry.table):
+    if "key" in entry.words:
+        if libraries.is_registered(entry.table):
+            return ""
         return f"of the kernel {entry.table}, which is not here (XTARGET_KERNELS names libraries)"
+    known = tunings.fields(entry.table)
+    if known is None:
+        table = f"of the table {entry.table}, which xtarget {__version__} has not"
+        return "" if anyway else f"{table}; --anyway takes it for a library of your own"
+    named = tuple(part.partition("=")[0] for part in entry.best.split(", "))
+    if entry.best != DEFAULT and named != known:
+        return f"a choice of {entry.table} has {', '.join(known)} here, not {', '.join(named)}"
     return ""
 
 

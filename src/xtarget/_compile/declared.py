@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 from .._values.errors import CompileError
 from .._values.types import Artifact, CompileRequest, Parameter
 
-__all__ = ["UndeclaredStoreError", "undeclared_stores", "with_declared_stores"]
+__all__ = ["UndeclaredStoreError", "line_of_store", "undeclared_stores", "with_declared_stores"]
 
 
 class UndeclaredStoreError(CompileError):
@@ -61,10 +62,12 @@ def with_declared_stores(request: CompileRequest, made: Artifact) -> Artifact:
     stores = undeclared_stores(request, made)
     if not stores:
         return made
-    inputs = {p.name: p.stored for p in stores if _is_input(request, p)}
+    inputs = {
+        p.name: line_of_store(request, p) or p.stored for p in stores if _is_input(request, p)
+    }
     if inputs:
         raise UndeclaredStoreError(request.source.name, request.source.path, inputs)
-    name, line = stores[0].name, stores[0].stored
+    name, line = stores[0].name, line_of_store(request, stores[0]) or stores[0].stored
     where = f" (line {line})" if line else ""
     raise CompileError(
         f"kernel {request.source.name} ({request.source.path}) is declared elementwise, and stores "
@@ -84,6 +87,16 @@ def undeclared_stores(request: CompileRequest, made: Artifact) -> list[Parameter
             or (request.elementwise and "m" in (parameter.access or ""))
         )
     ]
+
+
+def line_of_store(request: CompileRequest, parameter: Parameter) -> str | None:
+    """File and line of a parameter's first write, in the file as it is now; None where only the
+    compiler knows it."""
+    if "+" not in (parameter.stored or "") or find_spec("triton") is None:
+        return None
+    from ..targets._triton.lines import line_in_file
+
+    return line_in_file(request.source.load(), parameter.stored or "")
 
 
 def _is_input(request: CompileRequest, parameter: Parameter) -> bool:

@@ -27,7 +27,7 @@ from ..targets.base import Device, Function
 from ..targets.optional import CompilesAtLoad, MakesRoom, Settles
 from . import residency
 from .apart import SECONDS, apart, executor_here, is_apart, is_asked
-from .declared import undeclared_stores, with_declared_stores
+from .declared import line_of_store, undeclared_stores, with_declared_stores
 from .keys import TOOLCHAIN, key_parts, settled, why_not_kept
 from .loading import load
 from .residency import functions as _functions
@@ -131,8 +131,10 @@ def _made(way: Way, request: CompileRequest, target: Target, device: Device | No
     for _ in range(_TRIES):
         found, now = _cached(way, request, target, device)
         if found is not None:
-            if undeclared_stores(request, found) and environment.compile_mode() != "error":
-                with contextlib.suppress(NoCompilerError):  # what is cached names older lines
+            stores = undeclared_stores(request, found)
+            unknown = [one for one in stores if line_of_store(request, one) is None]
+            if unknown and environment.compile_mode() != "error":
+                with contextlib.suppress(NoCompilerError):  # what is cached may name older lines
                     found = _compile(way, request, target)[0]
             return found
         request = now

@@ -204,7 +204,10 @@ def post(server: Server, unit: bytes, going: Callable[[], bool] = lambda: True) 
                 "was started without --tls-cert."
             ) from error
         said = _reason(error) or type(error).__name__
-        raise AwayError(f"{server.shown} does not answer ({said}).") from error
+        hint = ""
+        if isinstance(error, ConnectionResetError) and server.url.startswith("http:"):
+            hint = " If it was started with --tls-cert, write https://."
+        raise AwayError(f"{server.shown} does not answer ({said}).{hint}") from error
 
 
 @contextlib.contextmanager

@@ -331,6 +331,7 @@ class Fused:
             for name, parameter in self._signature.parameters.items()
             if parameter.kind is not parameter.KEYWORD_ONLY
         ]
+        reads = plan_values.Reads(self._function)
         try:
             returned = self._function(*positional, **given)
         except XTargetError as error:
@@ -344,7 +345,8 @@ class Fused:
         del returned, stands, given, positional
         tracer.check_kept()
         attended_scores.check_within(tracer.nodes, results, tracer.line())
-        beside = plan_values.holds(self._function)
+        reads.leave_own()
+        beside = reads.holds
         graph = through_views(tracer.nodes, results)
         folds = any(expansion_of(node) is not None for node in graph.nodes)
         self._by_rows |= folds + 2 * graph.across

@@ -19,6 +19,7 @@ import numpy as np
 from .._arrays import is_scalar, view_of
 from .._kernels import libraries
 from .._launch.arguments import argument_types, check_arguments, placed
+from .._values.choosing import CONFIG
 from .._values.errors import ArgumentError, UnknownKernelError, XTargetError, shortened
 from ..spec import ArrayType, KernelSpec, contiguous_strides
 from . import attended_scores
@@ -109,6 +110,11 @@ class Tracer:
             raise ArgumentError(
                 f"{line}: how much {spec.name} gives is known when it has run. Call it outside of "
                 "the fused function."
+            )
+        if options.get(CONFIG) is not None and CONFIG not in spec.options:
+            raise ArgumentError(
+                f"{line}: {spec.name} has config=. Within a fused function a call has none: "
+                "several calls become one launch."
             )
         of_scores = options.pop(attended_scores.NAME, None) if _has_scores(options) else None
         for value in options.values():

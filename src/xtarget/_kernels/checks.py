@@ -9,6 +9,7 @@ from typing import Any
 
 from .._system.signals import raised_by_handler
 from .._values.authoring import dtype_named
+from .._values.choosing import CONFIG
 from .._values.errors import ArgumentError, XTargetError, shortened
 from .._values.sizes import is_number, whole
 from .._values.types import DTYPES, DtypeConstant
@@ -281,7 +282,8 @@ def _check_example(spec: KernelSpec, part: str, example: Any) -> None:
         raise wrong("whose dtypes are not a tuple of dtypes' names, or None")
     if not isinstance(example.options, Mapping):
         raise wrong("whose options are not a mapping")
-    strange = [name for name in example.options if name not in spec.options]
+    known = {*spec.options, CONFIG}
+    strange = [name for name in example.options if name not in known]
     if strange:
         raise wrong(f"and it has no option {', '.join(map(repr, strange))}")
 

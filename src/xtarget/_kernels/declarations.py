@@ -26,6 +26,7 @@ from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DtypeConstant
 from .._values.value_classes import value_class
 from .contexts import Heuristic, Rule, formula
+from .triton_wrappers import INTERPRETED, is_interpreted
 
 __all__ = ["Declaration", "Parameters", "constant_of", "place_of", "place_of_function"]
 
@@ -125,6 +126,8 @@ class Parameters:
     @classmethod
     def of(cls, kernel: str, fn: Any) -> Parameters:
         """Those of a `@triton.jit` function."""
+        if is_interpreted(fn):
+            raise XTargetError(f"{kernel} cannot be compiled: {INTERPRETED}")
         defaults = {p.name: p.default for p in fn.params if p.has_default}
         constexpr = frozenset(p.name for p in fn.params if p.is_constexpr)
         known = getattr(fn.fn, "__annotations__", {})
@@ -257,7 +260,7 @@ def place_of(fn: Any, parameter: str) -> str:
 
 
 def rules_of(kernel: str, part: str, given: Mapping[str, Any]) -> dict[str, Rule]:
-    """Functions of the call, some of them written as formulas.
+    """Functions of the call, some of them written as formulas or numbers.
 
     Raises:
         ArgumentError: one is neither.
@@ -266,6 +269,9 @@ def rules_of(kernel: str, part: str, given: Mapping[str, Any]) -> dict[str, Rule
 
 
 def rule_of(kernel: str, part: str, rule: Any) -> Rule:
+    numbers = rule if type(rule) is tuple else (rule,)
+    if numbers and all(type(n) is int and 0 <= n < 2**63 for n in numbers):
+        rule = str(rule)
     if isinstance(rule, str):
         try:
             return formula(part, rule)
@@ -276,7 +282,7 @@ def rule_of(kernel: str, part: str, rule: Any) -> Rule:
         return checked
     raise ArgumentError(
         f"{kernel}: its {part} is {rule!r}. Give a function of the call's layouts: lambda c: ...; "
-        'or a formula as text: "cdiv(n, BLOCK)".'
+        'a formula as text: "cdiv(n, BLOCK)"; or a whole number.'
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from .._arrays.dtypes import natural_scalar
 from .._values.authoring import REQUIRED, ArrayRule, Config, Out, Step
-from .._values.choosing import Question
+from .._values.choosing import CONFIG, Question
 from .._values.errors import ArgumentError
 from .._values.symbols import SymInt
 from .._values.types import DTYPES, DtypeConstant
@@ -34,10 +34,7 @@ from .declared_inputs import Inputs
 from .descriptors import Described, Descriptors
 from .hooks import Asked, ask_hook
 
-__all__ = ["CONFIG", "planned"]
-
-#: The option by which a caller chooses a configuration.
-CONFIG: Final = "config"
+__all__ = ["planned"]
 
 
 def planned(
@@ -105,8 +102,11 @@ class _Planning:
             if array is not None and not d.strided and d.tile_of(name) is None:
                 self._require_layout(name, array)
         rules = self._context.__dict__["_rules"]
-        for name, length in d.solved.items():
-            rules[name] = partial(ask.size, f"length {name!r}", length)
+        for name in d.dims.keys() - self._context.__dict__.keys():  # no array that is given says it
+            if name in d.solved:
+                rules[name] = partial(ask.size, f"length {name!r}", d.solved[name])
+            else:
+                rules[name] = partial(_missing, d.name, name, d.dims[name])
         for name, size in d.sizes.items():
             rules[name] = partial(ask.size, f"size {name!r}", size)
         for name, value in d.constants.items():
@@ -245,11 +245,11 @@ class _Planning:
             return None
         asked = call.options.get(CONFIG)
         if asked is not None:
-            number = integer(asked)
+            number = self._saying(asked) if isinstance(asked, str) else integer(asked)
             if number is None or isinstance(asked, bool) or not 0 <= number < len(d.configs):
                 raise ArgumentError(
                     f"{d.name}: config={asked!r:.80}. It has the configurations 0 to "
-                    f"{len(d.configs) - 1}."
+                    f"{len(d.configs) - 1}, of which the first is {d.configs[0]}."
                 )
             return d.configs[number]
         allowed = [d.configs[number] for number in self.allowed()]
@@ -264,6 +264,12 @@ class _Planning:
             source="the first of its configs",
         )
         return cast(Config, call.choose(asked))
+
+    def _saying(self, text: str) -> int | None:
+        """The first configuration of which this says a part (`BLOCK=64, num_warps=4`)."""
+        wanted = {part.strip() for part in text.split(",")}
+        found = (n for n, one in enumerate(self._d.configs) if wanted <= set(str(one).split(", ")))
+        return next(found, None)
 
     def allowed(self) -> list[int]:
         """Numbers of the configurations that are not pruned."""
@@ -438,6 +444,12 @@ class _Planning:
         dtypes = [array.dtype for array in self._inputs.arrays.values() if array is not None]
         default = float(default) if d.kinds.get(name) is float else default
         return Scalar(default, natural_scalar(default, dtypes))
+
+
+def _missing(kernel: str, length: str, array: str) -> None:
+    raise ArgumentError(
+        f"{kernel}: {length} is a length of {array}, which was left out. Give {array}."
+    )
 
 
 def _decided(heuristic: Heuristic, flag: Any, is_dtype: bool, context: Any) -> Any:

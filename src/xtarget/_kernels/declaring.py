@@ -88,8 +88,10 @@ def declare(
     }
     known = {*arrays, *outputs, *workspaces, *computed, *dims}
     defaults = set(parameters.defaults) if parameters else set()
-    solved = solved_lengths(arrays, {*known, *scalars, *order, *defaults})
-    dims |= {name: array for name, (array, _) in solved.items()}
+    certain = {name for name, _ in _dimensions({n: r for n, r in arrays.items() if not r.optional})}
+    others = {*known, *scalars, *order, *defaults} - (dims.keys() - certain)
+    solved = solved_lengths(arrays, others)
+    dims = {name: array for name, (array, _) in solved.items()} | dims
     known |= solved.keys()
     if parameters:
         for name in parameters.names:

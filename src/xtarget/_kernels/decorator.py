@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from .._values.authoring import ArrayRule, Out, StrideRule
+from .._values.choosing import CONFIG
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DTYPES, Constant, KernelSource
 from ..spec import KernelSpec
@@ -16,10 +17,10 @@ from . import libraries
 from .checks import check_declared
 from .contexts import Rule
 from .declarations import Parameters
-from .declared_plans import CONFIG, planned
+from .declared_plans import planned
 from .declaring import declare
 from .descriptors import described
-from .triton_wrappers import name_of, over_constants, unwrapped
+from .triton_wrappers import INTERPRETED, is_interpreted, name_of, over_constants, unwrapped
 
 __all__ = ["kernel"]
 
@@ -32,7 +33,7 @@ def kernel(
     *,
     inputs: Sequence[str] | Mapping[str, ArrayRule] | None = None,
     outputs: Mapping[str, str | Rule | Out | ArrayRule] | None = None,
-    grid: Rule | str | None = None,
+    grid: Rule | str | int | tuple[int, ...] | None = None,
     updates: Sequence[str] = (),
     complete: bool = False,
     scalars: Sequence[str] | Mapping[str, Any] = (),
@@ -63,8 +64,8 @@ def kernel(
     Each parameter is an array, a number of the caller's, a size, or a `tl.constexpr`. Annotations
     say it (`x: In["float16", "M", "K"]`, of xtarget.spec), or the arguments below. A rule is a
     function of the call (`lambda c: c.x.shape[0] * c.BLOCK`): the arrays' layouts, sizes, constants
-    and flags are attributes, in any order. Where a rule gives sizes, a formula as text does too:
-    `"cdiv(M, BLOCK)"`.
+    and flags are attributes, in any order. Where a rule gives sizes, a formula as text does too
+    (`"cdiv(M, BLOCK)"`), or a whole number.
 
     A function that is not Triton's may give several launches: it is called with the call's layouts
     and yields `xtarget.spec.step(function, grid)` for each.
@@ -76,7 +77,8 @@ def kernel(
         outputs: parameter to layout: the name of an input (or other output) to be like, or a rule
             that gives (shape, dtype) (`lambda c: (c.x.shape, c.x.dtype)`), or `Out`, which also
             says what its elements are before, or an annotation.
-        grid: a rule for the number of blocks in one to three dimensions (`lambda c: (c.n // 64,)`).
+        grid: a rule for the number of blocks in one to three dimensions (`lambda c: (c.n // 64,)`,
+            `"cdiv(n, 64), 2"`, `1`).
         updates: those of `inputs` that the kernel reads and writes in place, like a cache; it may
             store to no other input.
         complete: the kernel writes every element of its outputs, and reads none before. This saves
@@ -151,6 +153,9 @@ def kernel(
 
     def decorate(function: _Function) -> _Function:
         own_name: str = name or name_of(function)
+        if is_interpreted(function):  # Triton's own launches go on; ours say why they cannot
+            libraries.refuse(own_name, INTERPRETED)
+            return function
         fn, wrapped = unwrapped(own_name, function)
         _check_function(own_name, fn, grid)
         heuristics = wrapped.pop("heuristics", {})

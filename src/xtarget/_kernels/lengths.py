@@ -16,7 +16,8 @@ __all__ = ["solved_lengths"]
 
 
 def solved_lengths(arrays: Mapping[str, ArrayRule], known: Set[str]) -> dict[str, tuple[str, Rule]]:
-    """Names that are not known otherwise, each with the array that says it, and how.
+    """Names that are not known otherwise (or only by arrays that may be left out), each with the
+    array that says it, and how.
 
     A formula of `+`, `-` and `*` with one such name is solved for it; others are left. Arrays that
     may be left out are asked last. Whether the lengths fit the formula is checked as of any other.
@@ -58,7 +59,7 @@ def _solution(array: str, axis: int, dim: str, name: str) -> Rule:
     def length(context: Any) -> Any:
         given = getattr(context, array)
         if given is None:
-            raise ArgumentError(f"{name}, a length, is said by {array} alone. Give {array}.")
+            raise ArgumentError(f"{name} is a length of {array}, which was left out. Give {array}.")
         first, second = (rule(ChainMap({name: n}, context)) for n in (0, 1))
         step = second - first
         return (given.shape[axis] - first) // step if step else 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,6 @@ from .._system.locks import Lock
 from .._system.package import FOLDER
 from .._values import environment
 from .._values.errors import UnknownKernelError, XTargetError, shortened
-from .._values.value_classes import value_class
 from . import variants
 from .library import Library
 from .names import Names
@@ -48,20 +46,38 @@ _BY_LIBRARY = "by library"
 _BY_LIBRARY_FAMILY = "by_library"
 
 
-@value_class(frozen=True, slots=True, eq=False)
 class RegisteredKernel:
-    """A spec and the way from a `Launch.source` text to the code behind it.
+    """A spec and the way from a `Launch.source` text to the code behind it; nobody changes it.
+
+    No dataclass: what these import takes as long as all else that names of kernels need.
 
     Attributes:
         fixed: it is of our own library, whose modules nobody changes: launches do not look.
         function: the Triton function of `@xtarget.kernel`.
     """
 
-    spec: KernelSpec
-    source: Callable[[str], KernelSource]
-    origin: str
-    fixed: bool = False
-    function: Any = None
+    __slots__ = ("fixed", "function", "origin", "source", "spec")
+
+    def __init__(
+        self,
+        spec: KernelSpec,
+        source: Callable[[str], KernelSource],
+        origin: str,
+        fixed: bool = False,
+        function: Any = None,
+    ) -> None:
+        self.spec, self.source, self.origin = spec, source, origin
+        self.fixed, self.function = fixed, function
+
+    def changed(self, **parts: Any) -> RegisteredKernel:
+        """The same kernel with other parts of its spec."""
+        from dataclasses import replace
+
+        return self.of(replace(self.spec, **parts))
+
+    def of(self, spec: KernelSpec) -> RegisteredKernel:
+        """The same code behind another spec."""
+        return RegisteredKernel(spec, self.source, self.origin, self.fixed, self.function)
 
 
 _lock = Lock()
@@ -285,6 +301,11 @@ def register(
         _tell(spec.name, spec.aliases, known)
 
 
+def refuse(name: str, why: str) -> None:
+    """Let calls of a name say why there is no such kernel."""
+    _names.refuse({name: why})
+
+
 def rely_on_updates(name: str) -> None:
     """Another library was told what a kernel writes, and does not ask again."""
     _relied_on.add(name)
@@ -304,7 +325,7 @@ def declare_updates(kernel: RegisteredKernel, inputs: Iterable[str]) -> bool:
             return False
         if _kernels.get(name) is kernel:  # or another thread was first
             updates = tuple(dict.fromkeys((*kernel.spec.updates, *inputs)))
-            _take(replace(kernel, spec=replace(kernel.spec, updates=updates)))
+            _take(kernel.changed(updates=updates))
     for changed in on_change:
         changed(name)
     return True
@@ -358,10 +379,9 @@ def _add_own(name: str) -> None:
     kernel = own(name)
     assert kernel is not None
     alone = variants.asked(name, variants.OWN)
-    spec = replace(kernel.spec, name=alone, impl=variants.OWN, aliases=())
     with _lock:
         if alone not in _kernels:
-            _take(replace(kernel, spec=spec))
+            _take(kernel.changed(name=alone, impl=variants.OWN, aliases=()))
 
 
 def _take(kernel: RegisteredKernel) -> None:

@@ -1,4 +1,4 @@
-"""The values that a plan reads beside the call: globals, closure cells, attributes of modules.
+"""The values that a plan reads beside the call: globals, closure cells, defaults, attributes.
 
 A plan is planned once for a class of calls. What it reads of its module may change meanwhile
 (`FACTOR = 3`), without its text changing; then it has to be planned again.
@@ -7,99 +7,221 @@ A plan is planned once for a class of calls. What it reads of its module may cha
 from __future__ import annotations
 
 import functools
+import marshal
 import sys
-from collections.abc import Callable, Iterator
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from types import (
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
-__all__ = ["holds"]
+from .._values.conditions import all_of
+
+__all__ = ["Reads", "always", "holds"]
 
 _MISSING = object()
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
-#: Functions that are looked into; what is behind more of them is not followed.
-_MOST = 200
-#: Elements of a list or a table that are compared; of a longer one only which one it is.
-_MOST_ELEMENTS = 64
+#: How a value is read: what holds it, its name there, and a key of `_TEXTS`.
+_Read = tuple[Any, str, str]
+_TEXTS = {"item": "{0}[{1!r}]", "attribute": "{0}.{1}", "class": "static({0}, {1!r})"}
+_NUMBERS = (float, complex)
+#: Attributes that functions use without their names.
+_IMPLICIT = ("__call__", "__getitem__", "__init__", "__wrapped__")
+_PLAIN = frozenset((bool, int, str, bytes, type(None), *_NUMBERS))
+_DUMPED = frozenset((tuple, list, set, frozenset, dict))
+_CONTAINERS = (tuple, list, set, frozenset, dict, deque)
+#: Objects that are looked into; what is behind more of them is not followed.
+_MOST = 400
+#: Elements of a list, a table or an array that are compared; of a longer one only which one it is.
+_MOST_ELEMENTS = 256
+#: Lists in lists that are compared: one may hold itself.
+_DEEPEST = 4
 #: Packages whose modules' values do not change. Of our own functions, the closures are followed.
 _SETTLED = frozenset(sys.stdlib_module_names - {"__main__"}) | {"numpy", "triton", "xtarget"}
 
 
+class Reads:
+    """What a plan reads beside its call, as it is now.
+
+    Attributes:
+        holds: tells whether that is what it was.
+    """
+
+    def __init__(self, plan: Callable[..., Any]) -> None:
+        walk = _Walk()
+        walk.look(plan)
+        self._changes = changes = [
+            (read, *_told(now)) for read, now in walk.found if _may_change(now)
+        ]
+        stays = _stays([(read, now) for read, now in walk.found if not _may_change(now)])
+
+        def same() -> bool:
+            return stays() and all(told(_now(read)) == state for read, told, state in changes)
+
+        self.holds: Callable[[], bool] = same if changes else stays
+
+    def leave_own(self) -> None:
+        """Forget the lists and tables that the plan itself has changed since: what it notes there
+        is nothing that it reads."""
+        self._changes[:] = [one for one in self._changes if one[1](_now(one[0])) == one[2]]
+
+
 def holds(plan: Callable[..., Any]) -> Callable[[], bool]:
     """A function that tells whether what a plan reads is what it is now."""
-    found: list[tuple[Callable[[], Any], Any]] = []  # objects that are the same ones
-    copied: list[tuple[Callable[[], Any], Any]] = []  # what changes in place
-    seen: dict[int, Any] = {}  # by id; an object that lives has its id alone
-    waiting: list[Any] = [plan]
-    while waiting and len(seen) < _MOST:
-        value = waiting.pop()
-        if id(value) in seen:
-            continue
-        seen[id(value)] = value
-        if type(value) is tuple:
-            waiting += value[:_MOST_ELEMENTS]
-        own = _root(value.func if isinstance(value, functools.partial) else value) == "xtarget"
-        for read in _reads(value):
-            now = read()
-            if own:  # what our functions hold stays; it may be a user's function
-                pass
-            elif type(now) not in _PLAIN and _is_plain(now):
-                copied.append((read, _copied(now)))
-            else:
-                found.append((read, now))
-            waiting += now if type(now) in (tuple, list) else [now]
-            waiting += now.values() if type(now) is dict else []
-
-    def same() -> bool:
-        for read, before in found:
-            now = read()
-            if now is not before and not (type(now) in _PLAIN and _same(now, before)):
-                return False
-        return not copied or all(_same(read(), before) for read, before in copied)
-
-    return same if found or copied else _always
+    return Reads(plan).holds
 
 
-def _always() -> bool:
+def always() -> bool:
+    """What a plan that reads nothing is: as it was."""
     return True
+
+
+def _now(read: _Read) -> Any:
+    holder, name, way = read
+    try:
+        if way == "class":
+            return _static(holder, name)
+        return holder[name] if way == "item" else getattr(holder, name)
+    except (KeyError, ValueError, AttributeError):  # gone, or a cell that is not set yet
+        return _MISSING
+
+
+def _stays(found: list[tuple[_Read, Any]]) -> Callable[[], bool]:
+    """A function that tells whether each value that cannot change in itself is what it is now."""
+    if not found:
+        return always
+    names: dict[str, Any] = {"now": _now, "state": _state, "static": _static}
+    conditions: list[str] = []
+    for number, (read, value) in enumerate(found):
+        holder, name, way = read
+        names[f"h{number}"], names[f"v{number}"] = holder, value
+        text = _TEXTS[way].format(f"h{number}", name)
+        if value is _MISSING:
+            names[f"h{number}"] = read
+            text = f"now(h{number})"
+        condition = f"{text} is v{number}"
+        state = _state(value)
+        if not isinstance(state, _Itself):
+            names[f"s{number}"] = state
+            condition = f"({condition} or state({text}) == s{number})"
+        conditions.append(condition)
+    return all_of(conditions, names)
+
+
+class _Walk:
+    """Follows a plan to all functions that it may call, and to the objects that these name.
+
+    Attributes:
+        found: how to read each value, and what it is now.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[tuple[_Read, Any]] = []
+        self._names = set(_IMPLICIT)  # of attributes, in any of the functions
+        self._seen: dict[int, Any] = {}  # by id; an object that lives has its id alone
+        self._objects: list[tuple[Any, set[str]]] = []  # and the names that were looked up
+        self._waiting: list[Any] = []
+
+    def look(self, plan: Any) -> None:
+        self._waiting.append(plan)
+        while self._waiting:
+            while self._waiting:
+                self._one(self._waiting.pop())
+            for held, done in self._objects:  # a function may be given what another one names
+                for name in sorted(self._names - done):
+                    done.add(name)
+                    self._attribute(held, name)
+
+    def _one(self, value: Any) -> None:
+        if id(value) in self._seen or len(self._seen) >= _MOST or type(value) in _PLAIN:
+            return
+        self._seen[id(value)] = value
+        if isinstance(value, _CONTAINERS):
+            self._waiting += _elements(value)[:_MOST_ELEMENTS]
+        elif isinstance(value, functools.partial):
+            held = (value.func, value.args, value.keywords)
+            if _root(value.func) != "xtarget":  # what our functions hold stays
+                for name, one in zip(("func", "args", "keywords"), held, strict=True):
+                    self.found.append(((value, name, "attribute"), one))
+            self._waiting += held
+        elif isinstance(value, MethodType):
+            self._waiting += (value.__func__, value.__self__)
+        elif isinstance(value, FunctionType):
+            self._function(value)
+        elif isinstance(value, property):
+            self._waiting.append(value.fget)
+        elif isinstance(value, staticmethod | classmethod):
+            self._waiting.append(value.__func__)
+        elif isinstance(value, ModuleType):
+            if not _is_settled(value.__name__):
+                self._objects.append((value, set()))
+        elif _root(type(value)) == "xtarget":
+            self._waiting.append(getattr(value, "__wrapped__", None))  # of a fused function
+        elif hasattr(value, "__dict__") or not _is_settled(type(value).__module__):
+            self._objects.append((value, set()))
+
+    def _function(self, function: FunctionType) -> None:
+        own = _root(function) == "xtarget"
+        reads: list[_Read] = [
+            (cell, "cell_contents", "attribute") for cell in function.__closure__ or ()
+        ]
+        if not _is_settled(function.__module__ or ""):
+            reads += [
+                (function, name, "attribute")
+                for name in ("__code__", "__defaults__", "__kwdefaults__")
+                if getattr(function, name) is not None
+            ]
+            known = function.__globals__
+            read_names = sorted(_globals(function.__code__) & known.keys())
+            reads += [(known, name, "item") for name in read_names]
+            self._names.update(_names(function.__code__))
+        for read in reads:
+            self._read(read, kept=not own)  # it may be a user's function
+
+    def _read(self, read: _Read, kept: bool = True) -> None:
+        now = _now(read)
+        if kept:
+            self.found.append((read, now))
+        self._waiting.append(now)
+
+    def _attribute(self, held: Any, name: str) -> None:
+        """What an object says to a name: itself, or its class."""
+        if isinstance(held, ModuleType):
+            if name in vars(held):
+                self._read((vars(held), name, "item"))
+            return
+        static = _static(held, name)
+        if static is _MISSING:
+            return
+        if isinstance(static, FunctionType | property | staticmethod | classmethod):
+            self._read((held, name, "class"))
+        elif isinstance(static, MemberDescriptorType) or not hasattr(type(static), "__get__"):
+            self._read((held, name, "attribute"))
+
+
+def _static(held: Any, name: str) -> Any:
+    """An attribute without a call of what computes it."""
+    for cls in (held if isinstance(held, type) else type(held)).__mro__:
+        if name in cls.__dict__ and not _is_settled(cls.__module__):
+            found = cls.__dict__[name]
+            break
+    else:
+        found = _MISSING
+    if isinstance(held, type) or isinstance(found, property | MemberDescriptorType):
+        return found
+    return getattr(held, "__dict__", {}).get(name, found)
 
 
 def _root(function: Any) -> str:
     return (getattr(function, "__module__", None) or "").partition(".")[0]
 
 
-def _reads(value: Any) -> Iterator[Callable[[], Any]]:
-    """Functions that read the values that a function may read."""
-    if isinstance(value, functools.partial):
-        yield from [functools.partial(getattr, value, name) for name in ("func", "args")]
-        yield lambda: value.keywords
-    elif isinstance(value, MethodType):
-        yield lambda: value.__func__
-    elif isinstance(value, FunctionType):
-        names = set(_names(value.__code__))
-        own = _root(value) in _SETTLED
-        for cell in value.__closure__ or ():
-            yield functools.partial(_content, cell)
-            if not own:
-                yield from _attributes(_content(cell), names)
-        if own:
-            return
-        for name in sorted(_globals(value.__code__) & value.__globals__.keys()):
-            yield functools.partial(value.__globals__.get, name, _MISSING)
-            yield from _attributes(value.__globals__[name], names)
-
-
-def _attributes(held: Any, names: set[str], depth: int = 3) -> Iterator[Callable[[], Any]]:
-    """Attributes of a module, a class or an object that go by names of a function's code."""
-    if isinstance(held, ModuleType):
-        settled = held.__name__.partition(".")[0] in _SETTLED
-    else:
-        settled = isinstance(held, FunctionType) or not hasattr(held, "__dict__")
-    if settled or not depth:
-        return
-    kept = vars(held)
-    for name in sorted(names & kept.keys()):
-        yield functools.partial(kept.get, name, _MISSING)
-        yield from _attributes(kept[name], names, depth - 1)
+def _is_settled(module: str) -> bool:
+    return module.partition(".")[0] in _SETTLED
 
 
 @functools.lru_cache(4096)
@@ -125,28 +247,72 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(constant)
 
 
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not set yet
-        return _MISSING
+def _elements(value: Iterable[Any]) -> list[Any]:
+    return [*value, *value.values()] if isinstance(value, dict) else list(value)
 
 
-def _is_plain(value: Any) -> bool:
-    if type(value) in (tuple, list, set, frozenset):
-        return len(value) <= _MOST_ELEMENTS and all(map(_is_plain, value))
-    if type(value) is dict and len(value) <= _MOST_ELEMENTS:
-        return all(_is_plain(key) and _is_plain(one) for key, one in value.items())
-    return type(value) in _PLAIN
+def _is_array(value: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray) and not value.dtype.hasobject
 
 
-def _copied(value: Any) -> Any:
-    return (
-        type(value)(map(_copied, value))
-        if type(value) in (tuple, list)
-        else (dict(value) if type(value) is dict else set(value) if type(value) is set else value)
+def _may_change(value: Any) -> bool:
+    """Whether another value may be in the same object."""
+    if type(value) in (tuple, frozenset):
+        return any(map(_may_change, value))
+    return isinstance(value, _CONTAINERS) or _is_array(value)
+
+
+class _Itself:
+    """Equal to no other object. Keeps it: its address is not given to another one."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and other._value is self._value
+
+    def __hash__(self) -> int:
+        return id(self._value)
+
+
+def _told(value: Any) -> tuple[Callable[[Any], Any], Any]:
+    """What tells how a value is that may change, and how it is now."""
+    told = _dumped if _is_plain(value) else _state
+    return told, told(value)
+
+
+def _is_plain(value: Any, depth: int = 0) -> bool:
+    kind = type(value)
+    return kind in _PLAIN or (
+        kind in _DUMPED
+        and depth < _DEEPEST
+        and len(value) <= _MOST_ELEMENTS
+        and all(_is_plain(one, depth + 1) for one in _elements(value))
     )
 
 
-def _same(value: Any, before: Any) -> bool:
-    return type(value) is type(before) and bool(value == before)
+def _dumped(value: Any) -> bytes | None:
+    """The kinds and bits of plain values in lists and tables."""
+    if type(value) not in _DUMPED:
+        return None
+    try:
+        return marshal.dumps(value, 2)
+    except ValueError:  # something else is in it now
+        return None
+
+
+def _state(value: Any, depth: int = 0) -> Any:
+    """Equal for values that are the same to a plan. To Python 1, 1.0 and True are equal, and so are
+    -0.0 and 0.0."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return kind, repr(value) if kind in _NUMBERS else value
+    if depth < _DEEPEST and isinstance(value, _CONTAINERS) and len(value) <= _MOST_ELEMENTS:
+        states = [_state(one, depth + 1) for one in _elements(value)]
+        return kind, frozenset(states) if isinstance(value, set | frozenset) else tuple(states)
+    if _is_array(value) and value.size <= _MOST_ELEMENTS:
+        return kind, value.shape, value.dtype.str, value.tobytes()
+    return _Itself(value)

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from .._values.errors import ArgumentError, XTargetError
 from .._values.types import DTYPES
 from ..spec import ArrayType
 from .contexts import Context, Dtype, Heuristic, formula, is_formula
 
-__all__ = ["Tensor", "name_of", "over_constants", "unwrapped"]
+__all__ = ["INTERPRETED", "Tensor", "is_interpreted", "name_of", "over_constants", "unwrapped"]
+
+#: Why a function that `is_interpreted` is no kernel.
+INTERPRETED: Final = (
+    "TRITON_INTERPRET is set, so Triton made a Python function of it. Unset that before Triton is "
+    "imported."
+)
+
+
+def is_interpreted(function: Any) -> bool:
+    """Whether Triton's interpreter runs a function, which nothing can compile."""
+    fn = function
+    while type(fn).__name__ != "InterpretedFunction":
+        if not hasattr(fn, "arg_names") or not hasattr(fn, "fn"):
+            return False
+        fn = fn.fn
+    return True
 
 
 def unwrapped(kernel: str, function: Any) -> tuple[Any, dict[str, Any]]:
@@ -30,11 +46,6 @@ def unwrapped(kernel: str, function: Any) -> tuple[Any, dict[str, Any]]:
         elif isinstance(getattr(fn, "values", None), Mapping):
             rules = {name: _heuristic(name, rule) for name, rule in fn.values.items()}
             said["heuristics"] = {**rules, **said.get("heuristics", {})}
-        elif type(fn).__name__ == "InterpretedFunction":
-            raise XTargetError(
-                f"{kernel} cannot be compiled: TRITON_INTERPRET is set, so Triton made a Python "
-                "function of it. Unset that before Triton is imported."
-            )
         else:
             raise XTargetError(
                 f"@xtarget.kernel takes a @triton.jit function, also below @triton.autotune and "

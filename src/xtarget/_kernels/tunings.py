@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -28,9 +29,11 @@ from .tuning_files import DEFAULT, Entry, merged, read_file, text_of
 __all__ = [
     "Served",
     "chooser",
+    "fields",
     "forget",
     "is_trying",
     "local_entries",
+    "note_asked",
     "on_change",
     "shipped_entries",
     "shipped_folder",
@@ -58,7 +61,7 @@ class Served:
 
     Attributes:
         sizes: as numbers.
-        how: `measured`, `derived`, `default`, or `tried` while it is tuned.
+        how: `measured`, `derived`, `default`, `tried` while it is tuned, or `asked for`.
         where: the entry, for people.
     """
 
@@ -96,6 +99,13 @@ def trying(taken: Mapping[str, Any]) -> Iterator[list[Served]]:
         yield trial.seen
     finally:
         _trial.reset(token)
+
+
+def note_asked(choice: Any) -> None:
+    """The question that was answered last has another choice, which the caller asks for."""
+    trial = _trial.get()
+    if trial is not None and trial.seen:
+        trial.seen[-1] = replace(trial.seen[-1], choice=choice, how="asked for", where="config=")
 
 
 def is_trying() -> bool:
@@ -160,7 +170,21 @@ def _nearest(target: str, asked: Question, *, local: bool) -> tuple[Any, Entry] 
         choice = asked.default if entry.best == DEFAULT else asked.read(entry.best)
         if choice is not None:
             best = away, choice, entry
+        elif "key" not in words:  # a configuration that its author's `prune` left out is none
+            _tell_unreadable(entry.table, entry.range_text(), entry.device, entry.best, usual)
     return None if best is None else best[1:]
+
+
+@cache
+def _tell_unreadable(table: str, sizes: str, device: str, best: str, usual: str) -> None:
+    """Warn of an entry, once."""
+    import logging  # is seldom needed, and brings traceback
+
+    logging.getLogger("xtarget").warning(
+        "A measurement of %s for %s on %s is ignored: its choice is %s, where this version of "
+        "xtarget has one like %s. `xtarget tune` measures it again.",
+        table, sizes, device, best, usual,
+    )  # fmt: skip
 
 
 def _is_near(entry: Entry, sizes: Mapping[str, int]) -> bool:
@@ -175,6 +199,14 @@ def _is_near(entry: Entry, sizes: Mapping[str, int]) -> bool:
 def shipped_folder() -> Path:
     """The folder with the files of entries that come with our kernels, `VENDOR-ARCH.json`."""
     return libraries.own_folder() / "choices" / "tuned"
+
+
+@cache
+def fields(table: str) -> tuple[str, ...] | None:
+    """The names of a choice's numbers in a table of our library; None: it has no such table."""
+    path = libraries.own_folder() / "tables.json"
+    found = json.loads(path.read_text(encoding="utf-8")).get(table)
+    return None if found is None else tuple(found)
 
 
 def shipped_entries(target: str) -> tuple[Entry, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .._values.errors import XTargetError
@@ -44,6 +43,8 @@ def named(spec: KernelSpec, operator: str) -> KernelSpec:
             f"{spec.name}: its targets are {targets!r:.80}. Give a tuple of vendors and targets: "
             '("cpu", "nvidia:sm_90").'
         )
+    from dataclasses import replace  # not while names are all that is asked for
+
     return replace(spec, name=asked(operator, spec.impl), aliases=())
 
 

@@ -9,7 +9,9 @@ from .._arrays import View, is_scalar
 from .._arrays.dtypes import is_whole, name_of_number, natural_scalar, promote, weak_scalar
 from .._devices import choice, registry
 from .._kernels import libraries
+from .._kernels.asked_choices import as_text
 from .._values.authoring import REQUIRED
+from .._values.choosing import CONFIG
 from .._values.deferred import Deferred
 from .._values.errors import ArgumentError, MissingFeatureError, shortened
 from .._values.float8 import first_cast
@@ -43,6 +45,10 @@ def placed(
         ArgumentError: one is given twice, or is text or a tuple, which only options are.
         UnknownKernelError: there is no such kernel.
     """
+    if CONFIG in options:
+        options = {**options, CONFIG: as_text(kernel, options[CONFIG])}
+        if options[CONFIG] is None:
+            del options[CONFIG]
     keywords = libraries.keywords(kernel)
     if any(isinstance(value, list | tuple | str) for value in args):
         args = _arrays_among(libraries.find(kernel).spec, args)
@@ -121,7 +127,7 @@ def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str,
             what = "a number" if name in spec.scalars else "an array"
             hint = ", or leave it out" if name.endswith("?") else ""
             raise ArgumentError(f"{spec.name}: {name.rstrip('?')} is None. Give {what}{hint}.")
-    unknown = [name for name in options if name not in spec.options]
+    unknown = [name for name in options if name not in spec.options and name != CONFIG]
     if unknown:
         known = f"its options: {', '.join(spec.options)}" if spec.options else "it has none at all"
         functions = [name for name in unknown if callable(options[name])]
@@ -135,7 +141,8 @@ def check_arguments(spec: KernelSpec, args: Sequence[Any], options: Mapping[str,
             f"{_meant(spec, unknown[0])}"
         )
     for name, value in options.items():
-        _check_option(spec, name, value)
+        if name in spec.options:
+            _check_option(spec, name, value)
 
 
 def _meant(spec: KernelSpec, word: str) -> str:

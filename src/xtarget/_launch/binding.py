@@ -17,6 +17,7 @@ from .._compile.declared import UndeclaredStoreError
 from .._compile.functions import compile_together
 from .._devices import registry
 from .._kernels import libraries, plan_values
+from .._kernels.asked_choices import told_of
 from .._values.symbols import Tracer, peek
 from .._values.types import CompileRequest
 from ..spec import ArrayType, Launch, ScalarType
@@ -33,6 +34,7 @@ from .outs import Outs, check_writable
 from .specializing import Slot
 from .staging import Staging
 from .undeclared import declare_stores
+from .untold import check_told
 
 __all__ = ["bind", "on_bound"]
 
@@ -61,6 +63,7 @@ def bind(
     kernel = libraries.find(kernel_name)
     spec = kernel.spec
     check_arguments(spec, args, options)
+    check_told(spec, options)
     views = [None if a is None or _arrays.is_scalar(a) else _arrays.view_of(a) for a in args]
     several = out if type(out) is Outs else ()
     for array in several or (out,):
@@ -71,7 +74,8 @@ def bind(
     place = place_of(spec, [*views, out_view, *given.out_views], device)
     argument_types(spec, args, views)  # says what does not fit before a device is opened
     opened = registry.open_device(place)
-    checks = [] if kernel.fixed else [plan_values.holds(spec.plan)]
+    reads = None if kernel.fixed else plan_values.Reads(spec.plan)
+    checks = [] if reads is None or reads.holds is plan_values.always else [reads.holds]
     as_set = setting_holds(spec, options)
     if as_set is not None:
         checks.append(as_set)
@@ -86,6 +90,8 @@ def bind(
         tracer, planned = warm.tracer, warm.planned
     else:
         tracer, planned = call_plans.planned(given, opened.info, contiguous)
+        if reads is not None:
+            reads.leave_own()
     if is_apart() and len(planned.launches) > 1:
         info = opened.info
         wanted = [
@@ -100,7 +106,10 @@ def bind(
     for launch, request, slots in planned.launches:
         if 0 not in launch.grid:
             try:
-                loaded, values, scratch = _load(opened, launch, request, slots, planned.types, uses)
+                with told_of(spec.name, spec.options, options):
+                    loaded, values, scratch = _load(
+                        opened, launch, request, slots, planned.types, uses
+                    )
             except UndeclaredStoreError as error:
                 declare_stores(kernel, launch, error)
                 return bind(kernel_name, args, out, device, options, layouts)
@@ -146,7 +155,7 @@ def bind(
         counts=spec.counts if out is None else (),
         updates=planned.updates,
         against=planned.against,
-        checks=tuple(checks),
+        checks=tuple(dict.fromkeys(checks)),
         index_check=None if spec.bounds is None else index_check(spec, options),
     )
     entry = None if tracer is None else CallClass(call, form, tracer, results, types)

@@ -10,6 +10,7 @@ from .._compile import routes
 from .._kernels import implementations, libraries
 from .._kernels.implementations import HOST, TORCH
 from .._values import environment
+from .._values.choosing import CONFIG
 from .._values.errors import (
     ArgumentError,
     CompileError,
@@ -82,6 +83,11 @@ def run_chosen(
         ways = {way.name for way in implementations.listed(kernel)}
         if impl not in ways:
             implementations.named(kernel, impl)  # says which there are
+        if own.get(CONFIG) is not None and CONFIG not in libraries.find(kernel).spec.options:
+            raise ArgumentError(
+                f"{kernel}: impl={impl!r} is no kernel, so config= says nothing of it. Leave "
+                "config= out."
+            )
         if stream is not None:
             raise ArgumentError(
                 f"{kernel}: impl={impl!r} takes no stream. Leave stream= out: it works on the "

@@ -7,6 +7,7 @@ from typing import Any
 from .._compile import functions
 from .._compile.declared import UndeclaredStoreError
 from .._kernels import libraries
+from .._kernels.asked_choices import told_of
 from .._values.types import Artifact, Target
 from . import planning
 from .arguments import placed
@@ -48,7 +49,8 @@ def compile(
     made = []
     for launch, request, _ in requests(registered, plan, types, aligned):
         try:
-            made.append(functions.artifact(request, goal, keep_stages=keep_stages))
+            with told_of(registered.spec.name, registered.spec.options, options):
+                made.append(functions.artifact(request, goal, keep_stages=keep_stages))
         except UndeclaredStoreError as error:
             declare_stores(registered, launch, error)
             return compile(kernel, *args, target=goal, keep_stages=keep_stages, **options)

@@ -24,6 +24,7 @@ from .native_launches import launches_of, launches_of_class
 from .outs import Outs
 from .overlap import Overlaps
 from .passing import Chained, Passing
+from .untold import UntoldError
 from .updates import limits_of
 
 __all__ = ["described", "install"]
@@ -152,8 +153,8 @@ def _call(asked: _Asked) -> Any:
             asked.key, asked.kernel, asked.args, asked.out, asked.device, asked.options,
             asked.stream,
         )  # fmt: skip
-    except CompileError:  # NumPy's reference has made it: `chosen.run_by_host`
-        return None
+    except (CompileError, UntoldError):
+        return None  # NumPy's reference has made it (`chosen.run_by_host`), or values are asked
     return described(call, asked.all_arrays, given=asked.out is not None, written=call.written)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overlo
 
 from .._kernels import libraries
 from .._kernels.interfaces import check_like, description, signature
+from .._kernels.triton_wrappers import INTERPRETED, is_interpreted
 from .._values.errors import ArgumentError, shortened
 from .._values.types import Artifact, Target
 from ..spec import KernelSpec
@@ -204,6 +205,8 @@ def _of(kernel: Any) -> Kernel[..., Any]:
     function = getattr(kernel, "__name__", shortened(kernel))
     if not names and not hasattr(kernel, "arg_names"):
         return Kernel(kernel)  # says that it is not a name
+    if is_interpreted(kernel):
+        raise ArgumentError(f"the function {function} cannot be compiled: {INTERPRETED}")
     if not names:
         raise ArgumentError(
             f"the function {function} is not registered. Put @xtarget.kernel(...) above "

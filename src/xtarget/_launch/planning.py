@@ -14,9 +14,11 @@ from .._arrays import View
 from .._arrays.dtypes import NumpyRules
 from .._arrays.host import KIND as HOST
 from .._kernels import implementations, tunings
+from .._kernels.asked_choices import AskedChoices, of_options
 from .._kernels.libraries import RegisteredKernel
 from .._system.processor import register_bytes, vectors
 from .._system.signals import raised_by_handler
+from .._values.choosing import CONFIG
 from .._values.errors import ArgumentError, XTargetError, shortened, shortened_text
 from .._values.types import (
     CompileRequest,
@@ -72,10 +74,15 @@ def call_of(
         general: as of `Call`.
     """
     here = local and not general
+    spec, chooser = kernel.spec, tunings.chooser(str(target), local=here)
+    wanted = of_options(spec.name, spec.options, options)
+    if wanted:
+        chooser = AskedChoices(spec.name, wanted, chooser)
+        options = {name: value for name, value in options.items() if name != CONFIG}
     return Call(
-        kernel=kernel.spec.name,
+        kernel=spec.name,
         args=tuple(types),
-        options={**kernel.spec.options, **options},
+        options={**spec.planned_with, **options},
         out=out,
         vendor=target.vendor,
         compute_units=compute_units,
@@ -83,7 +90,7 @@ def call_of(
         arch=target.arch,
         outs=tuple(outs),
         aligned=tuple(aligned),
-        chooser=tunings.chooser(str(target), local=here),
+        chooser=chooser,
         general=general,
         register_bytes=register_bytes() if target.vendor == "cpu" and here else 0,
         vectors=vectors() if target.vendor == "cpu" and here else "",
@@ -117,6 +124,8 @@ def make_plan(kernel: RegisteredKernel, call: Call) -> Plan:
     plan = implementations.serving(kernel, call.vendor, call.arch).spec.plan
     try:
         made = checked(spec.name, plan(call), len(call.args))
+        if isinstance(call.chooser, AskedChoices):
+            made = call.chooser.applied(made, call.vendor)
         if spec.elementwise and spec.by_name:  # of a user's, whose plan compares no shapes
             _check_places(spec, call, made)
         return made

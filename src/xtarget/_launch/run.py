@@ -33,6 +33,7 @@ from .known import classes as _classes
 from .known import first_time, forget, forget_calls, remember
 from .lifetimes import keep_until_passed
 from .outs import Outs, check_writable, describe_outs, outs_of
+from .untold import UntoldError, found_in
 
 if TYPE_CHECKING:
     from .._values.aliases import Args, Key, Options
@@ -42,6 +43,8 @@ __all__ = ["forget_calls", "run"]
 #: Runs calls in the place of `run` while somebody observes them (`_launch.observe`).
 observed: Callable[..., Any] | None = None
 _Out = TypeVar("_Out")
+#: Types of options whose equals are the same option.
+_EXACT = frozenset((bool, int, str, type(None)))
 
 # type -> how to describe its arrays; scalars get a describer of their own
 _describers: dict[type, Any] = {}
@@ -225,7 +228,8 @@ def run(
             asks for another implementation of the operator (`xtarget kernels NAME` lists them;
             `impl="torch"` is torch's own call, `impl="host"` NumPy's reference), and
             `fallback="host"` lets NumPy's reference serve what the device lacks, which is said
-            once.
+            once. `config={"num_warps": 8}` asks for a configuration: some of the numbers that
+            `xtarget explain` shows of the call, or the warps and stages of its launches.
 
     Returns:
         the result, an array of the first array argument's library on the same device (NumPy for
@@ -272,6 +276,9 @@ def run(
             call = _bound(known, kernel, args, out, device, options, stream)
         except CompileError as error:
             return run_by_host(error, kernel, args, out, options)
+        except UntoldError:
+            told = found_in(kernel, args, device, stream, options)
+            return run(kernel, *args, out=out, device=device, stream=stream, **told)
     for consent in call.consents:
         consent(args, out)
     on = None if stream is None else streams.resolve(call.device, stream)
@@ -329,12 +336,19 @@ if _native is not None:
     run, _in_core = native.install(_native, run, globals())
 
 
+def _option_part(value: Any) -> tuple[Any, ...]:
+    """Tell an option from what Python takes for its equal: True, 1 and 1.0, or -0.0 and 0.0."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return (kind, *map(_option_part, value))
+    if isinstance(value, float):
+        return kind, repr(value)
+    return (kind, value) if kind in _EXACT else (kind, value, repr(value))
+
+
 def _options_key(options: Options) -> Hashable:
-    key = tuple(  # with the type: True and 1 and 1.0 are equal, but not the same option
-        (name, type(value), tuple(value) if isinstance(value, list) else value)
-        for name, value in sorted(options.items())
-    )
     try:
+        key = tuple((name, *_option_part(value)) for name, value in sorted(options.items()))
         hash(key)
     except Exception:  # TypeError, a ValueError of a memoryview, and what a class makes of it
         wrong = ", ".join(f"{name}={shortened(value)}" for name, value in options.items())

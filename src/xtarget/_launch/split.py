@@ -112,6 +112,7 @@ def split(
             works.append((name, [(low + start, low + end) for start, end in pieces]))
     for (name, pieces), took in zip(works, work_off(works, compute), strict=True):
         _measured((*key, name), (pieces[-1][1] - pieces[0][0]) / max(took, 1e-9))
+    _check_updates(libraries.find(kernel).spec, cut)  # undeclared stores are known now
     return made[0] if len(made) == 1 else tuple(made)
 
 
@@ -155,6 +156,28 @@ def _cut(
     Raises:
         ArgumentError: the kernel cannot be cut there.
     """
+    cut = _axis_cut(spec, args, options, results)
+    _check_updates(spec, cut)
+    return cut
+
+
+def _check_updates(spec: KernelSpec, cut: Sequence[bool]) -> None:
+    """Each device would write a whole array of its own, or all of them the same one.
+
+    Raises:
+        ArgumentError: the kernel updates what is not cut.
+    """
+    for name, part in zip(spec.inputs, cut, strict=False):
+        if name.rstrip("?") in spec.updates and not part:
+            raise ArgumentError(
+                f"{spec.name} cannot be cut: it updates {name.rstrip('?')}, which has no part for "
+                "each device. Use run."
+            )
+
+
+def _axis_cut(
+    spec: KernelSpec, args: Sequence[Any], options: Mapping[str, Any], results: Sequence[ArrayType]
+) -> list[bool]:
     if not results:
         raise ArgumentError(f"{spec.name} cannot be cut: it has no result. Use run.")
     result = results[0]

@@ -15,6 +15,7 @@ from .._kernels import libraries, tunings
 from .._values.errors import ArgumentError
 from .._values.types import DTYPES, Artifact, CompileRequest, DeviceInfo
 from ..targets.base import Device
+from .lateness import lateness
 from .prepared import Prepared
 from .samples import Clock, DeviceClock, HostClock, ProcessorClock, Summary, summarize, take
 
@@ -152,6 +153,11 @@ class Trials:
             return found, DeviceClock(stream)
         alone = self._device.info.host_memory and len(os.sched_getaffinity(0)) == 1
         return found, ProcessorClock(wait) if alone else HostClock(wait)
+
+    def lateness(self, choice: Mapping[str, Any]) -> float:
+        """`lateness` of the device, where events time calls."""
+        _, stream = self._prepared(self._sets[0], choice, self._outs[0]).waits()
+        return 0.0 if stream is None else lateness(stream)
 
     def time(self, choice: Mapping[str, Any], best: float | None) -> Summary:
         """Seconds of a call; of one sample where that is hopeless.

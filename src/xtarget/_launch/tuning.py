@@ -13,7 +13,7 @@ from .._arrays import adopt, is_scalar, view_of
 from .._devices import registry
 from .._devices.streams import resolve
 from .._kernels import libraries, tunings
-from .._kernels.declared_plans import CONFIG
+from .._values.choosing import CONFIG
 from .._values.environment import compile_mode
 from .._values.errors import ArgumentError, FrozenError
 from ..spec import ArrayType

@@ -27,6 +27,8 @@ __all__ = ["Search"]
 
 #: How far apart the quartiles of a choice may be, of the median, and how far the clock may drift.
 _WIDEST: Final = 0.25
+#: The part of events that the device may be late for, before or after the calls.
+_LATEST: Final = 0.1
 #: How many of the fastest are compared once more, in turn.
 _FINALISTS: Final = 4
 #: A choice that a model says takes so many times as long as the best is not tried.
@@ -73,7 +75,7 @@ class Search:
         self._out = out
         self._found: dict[str, Trial] = {}
         self._drift = 1.0
-        self._usual: Summary | None = None
+        self._late = 0.0
 
     def _known(self, info: DeviceInfo) -> dict[str, Result]:
         """Results of an earlier tuning of the same sizes on such a device."""
@@ -137,6 +139,7 @@ class Search:
         )  # fmt: skip
         usual, _ = next(iter(self._choices.items()))
         trials.check(self._choice(usual))  # what the others have to give
+        self._late = trials.lateness(self._choice(usual))
         for done, text in enumerate(worth):
             self._show(done, len(worth), text)
             best = min((t.seconds for t in self._found.values() if t.seconds), default=None)
@@ -152,6 +155,7 @@ class Search:
             self._keep(text, summary)
         self._show(len(worth), len(worth), "the fastest are compared")
         self._compare(trials, worth)
+        self._late = max(self._late, trials.lateness(self._choice(usual)))
 
     def _compare(self, trials: Trials, worth: Sequence[str]) -> None:
         """Time the fastest of this run in turn: the clock drifts while all are measured."""
@@ -277,6 +281,8 @@ class Search:
             what = f"the middle half of its times is {spread:.0%} of the median wide"
         elif not 1 - _WIDEST < self._drift < 1 + _WIDEST:
             what = f"its time changed by {self._drift - 1:+.0%} while the others were measured"
+        elif self._late > _LATEST:
+            what = f"the device came late to {self._late:.0%} of events with nothing before them"
         else:
             return ""
         return (

@@ -60,13 +60,14 @@ def make(given: Given, info: DeviceInfo) -> tuple[list[CompileRequest], Tracer]:
     kernel = given.kernel
     check_arguments(kernel.spec, given.args, given.options)
     contiguous = [v.type.contiguous for v in (*given.views, given.out_view) if v is not None]
-    holds = plan_values.holds(kernel.spec.plan)
+    reads = plan_values.Reads(kernel.spec.plan)
     tracer, planned = call_plans.planned(given, info, contiguous)
+    reads.leave_own()
     if tracer is None:
         tracer = Tracer()
     else:
         key = _key(given, info, contiguous)
-        plans_made.setdefault(key, []).append(Warm(kernel, tracer, planned, holds))
+        plans_made.setdefault(key, []).append(Warm(kernel, tracer, planned, reads.holds))
     return [request for launch, request, _ in planned.launches if 0 not in launch.grid], tracer
 
 

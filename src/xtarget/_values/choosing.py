@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from .value_classes import value_class
 
-__all__ = ["Chooser", "Question", "bounds_of", "octave_of"]
+__all__ = ["CONFIG", "Chooser", "Question", "bounds_of", "octave_of"]
 
+#: The word of a call that asks for a choice, by name or by number.
+CONFIG: Final = "config"
 #: From this octave on all sizes are one.
 _LAST: Final = 40
 
@@ -31,6 +33,7 @@ class Question:
         read: from the text of a choice to the choice; None: there is no such choice here.
         text: of a choice.
         estimate: of a choice, how long it takes by a model, in any unit; None: there is no model.
+        holds: whether a choice gives the same result here; None: each one does.
         origin: `default`, `measured` or `derived`: what stands behind the default.
         source: where that is written.
     """
@@ -45,6 +48,7 @@ class Question:
     source: str = ""
     text: Callable[[Any], str] = str
     estimate: Callable[[Any], float] | None = None
+    holds: Callable[[Any], bool] | None = None
 
 
 #: Gives the choice; None: the default.

@@ -278,7 +278,8 @@ class Parameter:
         access: what the kernel does with the memory behind a pointer: `r` reads, `w` writes, `a`
             updates atomically, `p` perhaps writes, `m` writes what it has made of many elements of
             a block (a reduction); None where nobody has looked.
-        stored: file and line of its first write (`kernels.py:12`).
+        stored: where its first write is: file, function, and lines from its `def` on
+            (`kernels.py:scale+2`); or file and line, where the function is not known.
     """
 
     name: str

@@ -86,6 +86,29 @@ def fake_results(
     check_arguments(spec, args, options)
     types = _layouts(kernel, args)
     like = next((arg.device for arg in args if isinstance(arg, torch.Tensor)), device)
+    untold = [name for name in spec.found if options.get(name) is None]
+    if untold:
+        found = _of_any_length(
+            *(
+                _planned(spec, types, {**options, **dict.fromkeys(untold, length)}, results)
+                for length in (2, 3)
+            )
+        )
+    else:
+        found = _planned(spec, types, options, results)
+    if any(count is not None for count in spec.counts):
+        found = _counted(spec, found)
+    return tuple(torch.empty(s, dtype=torch_dtype(dtype), device=like) for dtype, s in found)
+
+
+def _planned(
+    spec: KernelSpec, types: tuple[Any, ...], options: Mapping[str, Any], results: int
+) -> list[tuple[str, Any]]:
+    """Dtypes and shapes of the results.
+
+    Raises:
+        ArgumentError: as the plan says it.
+    """
     kind = _ShapeCall if results == 1 and not spec.counts else _Declared
     call = kind(spec.name, types, {**spec.options, **options}, None, "cpu", 1, _RULES)
     try:
@@ -99,9 +122,24 @@ def fake_results(
         raise ArgumentError(
             text if text.startswith(spec.name) else f"{spec.name}: {text}"
         ) from None
-    if any(count is not None for count in spec.counts):
-        found = _counted(spec, found)
-    return tuple(torch.empty(s, dtype=torch_dtype(dtype), device=like) for dtype, s in found)
+    return found
+
+
+def _of_any_length(
+    some: Sequence[tuple[str, Any]], others: Sequence[tuple[str, Any]]
+) -> list[tuple[str, Any]]:
+    """Results with a length that nobody knows where two calls, each told another one, differ."""
+    context = torch.library.get_ctx()
+    return [
+        (
+            dtype,
+            [
+                own if own == other else context.new_dynamic_size()
+                for own, other in zip(shape, beside, strict=True)
+            ],
+        )
+        for (dtype, shape), (_, beside) in zip(some, others, strict=True)
+    ]
 
 
 def _counted(spec: KernelSpec, found: Sequence[tuple[str, Any]]) -> list[tuple[str, Any]]:
@@ -135,7 +173,7 @@ def result_count(kernel: RegisteredKernel) -> int:
             for name, s in zip(spec.inputs, shapes, strict=False)
             if s is not None
         ]
-        call = Call(spec.name, tuple(types), dict(spec.options), None, "cpu", 1, _RULES)
+        call = Call(spec.name, tuple(types), dict(spec.planned_with), None, "cpu", 1, _RULES)
         try:
             return len(spec.plan(call).outputs) - counts
         except Exception as error:  # a user's plan, for arguments that are only a guess

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from .._values.authoring import REQUIRED
 from .._values.errors import ArgumentError
 from .._values.float8 import way_out
 from .._values.types import DTYPES, DtypeConstant
@@ -71,6 +72,7 @@ def schemas(spec: KernelSpec, results: int) -> Iterator[tuple[str, str]]:
 #: torch's types of options whose default does not tell all that they take: None, then a number.
 _NONE = {
     **dict.fromkeys(("axes", "steps", "stops", "window"), "int[]?"),
+    **dict.fromkeys(("classes", "length", "longest", "segments"), "int?"),
     **dict.fromkeys(("neginf", "posinf", "scale", "softcap"), "float?"),
     "dtype": "ScalarType?",
     "initial": "Scalar?",
@@ -87,6 +89,8 @@ _OF_ONE = {("expand_dims", "axis"): "int[1]"}
 
 def _option(spec: KernelSpec, name: str, default: Any) -> str:
     """An option as torch writes it, by the type of its default."""
+    if default is REQUIRED:
+        return f"int {name}"
     if isinstance(default, bool):
         return f"bool {name}={default}"
     if isinstance(default, int):

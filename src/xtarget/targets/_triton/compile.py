@@ -33,6 +33,7 @@ from .._objects.tensor_maps import map_of, map_type
 from . import toolchain
 from .front_end_fixes import mend_front_end
 from .importing import import_triton
+from .lines import def_line, functions_of, line_in_function
 
 if TYPE_CHECKING:
     from .accesses import Access
@@ -113,13 +114,10 @@ def _located(error: BaseException, fn: Any, path: str) -> str:
     message = str(found).strip() or type(found).__name__
     line = getattr(getattr(found, "node", None), "lineno", None)
     source = getattr(found, "src", None)
-    called = [f for f in fn.__globals__.values() if hasattr(f, "raw_src")]
-    function = next((f for f in (fn, *called) if getattr(f, "src", "") == source), None)
+    function = next((f for f in functions_of(fn) if getattr(f, "src", "") == source), None)
     if line is None or function is None:
         return f"{path}: {message}"
-    before = next(i for i, text in enumerate(function.raw_src) if text.lstrip().startswith("def "))
-    file = function.fn.__code__.co_filename
-    return f"{file}:{function.starting_line_number + before + line - 1}: {message}"
+    return f"{function.fn.__code__.co_filename}:{def_line(function) + line - 1}: {message}"
 
 
 def compile_with_triton(
@@ -273,7 +271,7 @@ def compile_with_triton(
     found = looked[0] if looked else None
     if found is not None:
         parameters = tuple(
-            replace(p, access=a.text, stored=a.stored)
+            replace(p, access=a.text, stored=a.stored and line_in_function(fn, a.stored))
             if p.is_pointer or map_of(p.type) is not None
             else p
             for p, a in zip(parameters, found, strict=True)

@@ -10,6 +10,10 @@ thread has several elements, and hands floats to an operation of LLVM that takes
 3.7 has both right. Here the front end makes operations of integers, each with one element a thread
 at most.
 
+tl.load(other=) of 8 or 16 bits: NVIDIA's lowering in Triton 3.6 fills a register of 32 bits with a
+constant whose sign has been extended, so of four elements beside each other with -128 three become
+-1. Triton 3.9 has it right. Here what is masked is put in after the load.
+
 Calls with tuples: Triton 3.6 names a specialization of a function by the values in its tuples one
 after the other, so f((a,), ()) and f((), (a,)) are one to it, and the second call runs the code of
 the first. Later Tritons name the tuples' types. Here the name says how the values are grouped.
@@ -29,7 +33,7 @@ from .files import is_ours
 __all__ = ["mend_front_end"]
 
 #: The first Tritons that have it right.
-_RIGHT_ZEROS, _RIGHT_EXCHANGES = (3, 9), (3, 7)
+_RIGHT_ZEROS, _RIGHT_FILLS, _RIGHT_EXCHANGES = (3, 9), (3, 9), (3, 7)
 #: Whose operations of tl.atomic_cas go through AMD's lowering.
 _EXCHANGING = ("hip", "spirv")
 
@@ -51,6 +55,8 @@ def mend_front_end() -> None:
             TritonSemantic.minus = _minus(TritonSemantic.minus)
         if "constants" in inspect.signature(code_generator.mangle_fn).parameters:
             _name_by_groups(code_generator)  # they stand beside the values' types
+    if version < _RIGHT_FILLS:
+        TritonSemantic.load = _filled(TritonSemantic.load)
     if version < _RIGHT_EXCHANGES:
         TritonSemantic.atomic_cas = _exchanged(TritonSemantic.atomic_cas)
 
@@ -112,6 +118,27 @@ def _negative_zero(builder: Any, dtype: Any) -> Any:
     if dtype.is_fp8():
         return builder.create_fp_trunc(builder.get_fp32(-0.0), dtype.to_ir(builder))
     return getattr(builder, f"get_{dtype.name}")(-0.0)
+
+
+def _filled(original: Callable[..., Any]) -> Callable[..., Any]:
+    def load(self: Any, ptr: Any, mask: Any, other: Any, *how: Any) -> Any:
+        options: Any = getattr(self.builder, "options", None)
+        kind = getattr(ptr.type.scalar, "element_ty", None)
+        if (
+            mask is None
+            or other is None
+            or getattr(options, "backend_name", None) != "cuda"
+            or not is_ours(self)
+            or kind is None
+            or kind.is_block()
+            or not kind.is_int()
+            or kind.primitive_bitwidth not in (8, 16)
+        ):
+            return original(self, ptr, mask, other, *how)
+        zero = self.scalar_constant(0, kind)
+        return self.where(mask, original(self, ptr, mask, zero, *how), self.cast(other, kind))
+
+    return load
 
 
 def _exchanged(original: Callable[..., Any]) -> Callable[..., Any]:

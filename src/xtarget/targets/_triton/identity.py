@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..._values.conditions import all_of
 from .code_names import code_digest, names_imported, names_of_code, names_of_source
 from .value_kinds import (
     DECORATORS,
@@ -110,19 +111,7 @@ class Manifest:
             names[f"o{index}"], names[f"a{index}"] = holder, answer
             checks.append(f"answer(o{index}, {name!r}) == a{index}")
         names["text"], names["answer"] = _text_or_nothing, _text_of_attribute
-        given = ", ".join(names)
-        code = f"def make({given}):\n return lambda: {' and '.join(checks) or 'True'}\n"
-        made: dict[str, Any] = {}
-        exec(code, made)
-        check = made["make"](**names)
-
-        def still() -> bool:
-            try:
-                return bool(check())
-            except (KeyError, ValueError, AttributeError):  # a name that is gone, an empty cell
-                return False
-
-        return still
+        return all_of(checks, names)
 
 
 def manifest_of(function: Any) -> Manifest:
