@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import shutil
 import subprocess
 import sysconfig
+import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ __all__ = [
     "CUDA",
     "HIP",
     "NEWER",
+    "NOT_BUILT",
     "NOT_IN_BUNDLE",
     "NOT_IN_LOCK",
     "NOT_TRUSTED",
@@ -41,7 +45,7 @@ __all__ = [
 
 CUDA, HIP, LEVEL_ZERO, OPENCL = 1, 2, 3, 4
 BAD_ARGUMENT, BAD_BUNDLE, NEWER, NOT_TRUSTED, NOT_IN_BUNDLE, NO_DRIVER = range(1, 7)
-NO_SERVER, NOT_IN_LOCK = 9, 10
+NO_SERVER, NOT_IN_LOCK, NOT_BUILT = 9, 10, 11
 _CODES = {name: code for code, name in enumerate(DTYPES)}
 
 
@@ -49,16 +53,26 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ROOT / "src" / "libxtarget"
 CORE = ROOT / "src" / "xtarget" / "_core"
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-g", '-DXT_VERSION="test"')
+INCLUDE = (f"-I{SOURCES / 'include'}", f"-I{SOURCES}", f"-I{CORE}")
 LIBRARIES = ("-lz", "-lcrypto", "-ldl", "-lpthread", "-lm")
 
 
 def compiled(to: Path, *sources: Path, flags: tuple[str, ...] = (), compiler: str = "gcc") -> Path:
     """A program or a library of these files and all of libxtarget's."""
-    files = [*sources, *sorted(SOURCES.glob("*.c")), CORE / "program.c"]
-    include = [f"-I{SOURCES / 'include'}", f"-I{SOURCES}", f"-I{CORE}"]
-    command = [compiler, *FLAGS, *flags, *include, *map(str, files), "-o", str(to), *LIBRARIES]
-    subprocess.run(command, check=True, timeout=300)
+    command = [compiler, *FLAGS, *flags, *INCLUDE, *map(str, sources), *_objects(compiler, flags)]
+    subprocess.run([*command, "-o", str(to), *LIBRARIES], check=True, timeout=300)
     return to
+
+
+@cache
+def _objects(compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+    """libxtarget's files, compiled once for each set of flags: 20 seconds with a sanitizer."""
+    folder = Path(tempfile.mkdtemp(prefix="libxtarget-"))
+    atexit.register(shutil.rmtree, folder)
+    files = [*sorted(SOURCES.glob("*.c")), CORE / "program.c"]
+    command = [compiler, *FLAGS, *flags, *INCLUDE, "-c", *map(str, files)]
+    subprocess.run(command, check=True, timeout=300, cwd=folder)
+    return tuple(str(folder / f"{file.stem}.o") for file in files)
 
 
 #: Flags of compilers, by what they look for.
@@ -206,6 +220,22 @@ class Library:
         bundle = ctypes.c_void_p()
         given = None if trust is None else trust.encode()
         self.check(self.c.xtarget_bundle_open(str(path).encode(), given, ctypes.byref(bundle)))
+        return bundle
+
+    def of_library(
+        self, folder: Path, device: Device, kernels: str | None, dtypes: str, seconds: float = 100.0
+    ) -> ctypes.c_void_p:
+        """A bundle that a child process builds."""
+        bundle = ctypes.c_void_p()
+        status = self.c.xtarget_library_open(
+            str(folder).encode(),
+            device.raw,
+            None if kernels is None else kernels.encode(),
+            dtypes.encode(),
+            ctypes.c_double(seconds),
+            ctypes.byref(bundle),
+        )
+        self.check(status)
         return bundle
 
     def compile_by(

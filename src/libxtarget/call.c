@@ -9,8 +9,7 @@ static const char *input_name(const xtarget_kernel *kernel, size_t index) {
                                                      : "an argument";
 }
 
-static int check_place(const xtarget_kernel *kernel, const xtarget_tensor *tensor,
-                       const char *what) {
+int xt_check_place(const xtarget_kernel *kernel, const xtarget_tensor *tensor, const char *what) {
   const xtarget_device *device = kernel->device;
   int host = device->driver->number == XTARGET_OPENCL || device->driver->number == XTARGET_LEVEL_ZERO;
   int pinned = tensor->device_type == device->driver->dlpack + 1; /* kDLCUDAHost, kDLROCMHost */
@@ -31,7 +30,7 @@ static int check_place(const xtarget_kernel *kernel, const xtarget_tensor *tenso
 static int read_array(const xtarget_kernel *kernel, const xtarget_tensor *tensor, const char *what,
                       int is_output, struct xt_array *array) {
   int status = xt_array_read(tensor, what, array);
-  if (!status) status = check_place(kernel, tensor, what);
+  if (!status) status = xt_check_place(kernel, tensor, what);
   if (!status && is_output && !xt_array_is_writable(array))
     status = xt_fail(XTARGET_BAD_ARGUMENT, "elements of %s may share memory. Give an array with "
                      "memory for each element.", what);

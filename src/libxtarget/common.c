@@ -118,6 +118,12 @@ char *xt_file_text(const char *path, off_t most) {
   return text;
 }
 
+int xt_number_of(const char *text, double *value) {
+  char *end;
+  *value = strtod(text, &end);
+  return *text && !*end;
+}
+
 char *xt_text(struct xt_bytes *bytes) {
   size_t size = xt_u16(bytes);
   const uint8_t *from = xt_take(bytes, size);

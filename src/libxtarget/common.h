@@ -26,6 +26,9 @@ double xt_clock(void);
 /* The text of a regular file of up to `most` bytes, with a NUL behind it; or NULL, with errno. */
 char *xt_file_text(const char *path, off_t most);
 
+/* Whether a text is a number as a whole. */
+int xt_number_of(const char *text, double *value);
+
 extern const char *const xt_dtype_names[XTARGET_DTYPE_COUNT];
 extern const uint8_t xt_dtype_sizes[XTARGET_DTYPE_COUNT];
 /* XTARGET_DTYPE_COUNT: there is no such dtype. */

@@ -122,6 +122,14 @@ void xtarget_device_free(xtarget_device *device, void *memory) {
   if (device && memory) device->driver->release(device, memory);
 }
 
+int xtarget_device_clear(xtarget_device *device, void *stream, void *memory, size_t size) {
+  static const uint8_t zero = 0;
+  if (!device) return no_device();
+  if (!size) return XTARGET_OK;
+  if (!memory) return xt_fail(XTARGET_BAD_ARGUMENT, "the address of %zu bytes is NULL.", size);
+  return device->driver->fill(device, stream, memory, &zero, 1, size);
+}
+
 int xtarget_device_copy(xtarget_device *device, void *to, const void *from, size_t size,
                         int to_device) {
   if (!device) return no_device();

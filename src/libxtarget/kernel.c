@@ -13,16 +13,10 @@ static int rank(const struct xt_section *section, const xtarget_device *device) 
   return strncmp(section->target, "nvidia:", 7) || strncmp(device->target, "nvidia:", 7) ? -1 : 1;
 }
 
-static int number_of(const char *text, double *value) {
-  char *end;
-  *value = strtod(text, &end);
-  return *text && !*end;
-}
-
 /* "1" and "1.0" are the same number. */
 static int same_value(const char *one, const char *other) {
   double a, b;
-  return !strcmp(one, other) || (number_of(one, &a) && number_of(other, &b) && a == b);
+  return !strcmp(one, other) || (xt_number_of(one, &a) && xt_number_of(other, &b) && a == b);
 }
 
 static const char *wanted(const struct xt_record *record, const struct xt_pair *options,

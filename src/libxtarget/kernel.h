@@ -68,5 +68,12 @@ int xt_kernel_ask(xtarget_kernel *kernel, const struct xt_given *given, const st
 int xt_launch_form(xtarget_kernel *kernel, const struct xt_offer *offer, struct xt_form *form,
                    const struct xt_given *given, const int64_t *results, void *stream,
                    struct xt_launched *launched);
+/* A number as the parameter that carries its dtype: half precision travels in float32. Gives 0 where
+ * the dtype does not hold it. */
+int xt_number_bits(int dtype, const xtarget_argument *given, uint64_t *bits);
+/* The blocks that a grid has in each direction on all devices. */
+extern const int64_t xt_most_blocks[3];
+/* Whether the kernel's device reaches what DLPack says of a tensor's memory. */
+int xt_check_place(const xtarget_kernel *kernel, const xtarget_tensor *tensor, const char *what);
 
 #endif

@@ -6,6 +6,9 @@
 
 enum { MOST_VALUES = 3 * XT_MOST_ARGUMENTS };
 
+/* CUDA C++ Programming Guide, "Technical Specifications" */
+const int64_t xt_most_blocks[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
+
 /* Arguments, outputs and temporaries as bits, in this order. */
 struct values {
   unsigned count;
@@ -30,11 +33,8 @@ static int integer_fits(int dtype, int64_t value) {
   return bits == 64 || (value >= -((int64_t)1 << (bits - 1)) && value < (int64_t)1 << (bits - 1));
 }
 
-/* A number in the place of an argument, as the parameter that carries its dtype: half precision
- * travels in float32. */
-static int number(const struct xt_form_argument *want, const xtarget_argument *given, unsigned place,
-                  uint64_t *bits) {
-  int real = want->dtype >= XTARGET_FLOAT16;
+int xt_number_bits(int dtype, const xtarget_argument *given, uint64_t *bits) {
+  int real = dtype >= XTARGET_FLOAT16;
   int wide = given->kind == XTARGET_UNSIGNED && given->integer < 0; /* 2^63 and more */
   double value = given->kind == XTARGET_REAL ? given->real
                  : wide                      ? (double)(uint64_t)given->integer
@@ -42,21 +42,20 @@ static int number(const struct xt_form_argument *want, const xtarget_argument *g
   *bits = 0;
   if (!real) {
     if (given->kind == XTARGET_REAL ||
-        (wide ? want->dtype != XTARGET_UINT64 : !integer_fits(want->dtype, given->integer)))
-      return xt_fail(XTARGET_BAD_ARGUMENT, "argument %u is a number that %s does not hold.", place,
-                     xt_dtype_names[want->dtype]);
+        (wide ? dtype != XTARGET_UINT64 : !integer_fits(dtype, given->integer)))
+      return 0;
     *bits = (uint64_t)given->integer;
-    return XTARGET_OK;
+    return 1;
   }
-  if (want->dtype == XTARGET_FLOAT64) {
+  if (dtype == XTARGET_FLOAT64) {
     memcpy(bits, &value, sizeof value);
-    return XTARGET_OK;
+    return 1;
   }
-  if (want->dtype == XTARGET_FLOAT16) value = nearest(value, 11, -24, 65504.0);
-  if (want->dtype == XTARGET_BFLOAT16) value = nearest(value, 8, -133, 0x1.fep127);
+  if (dtype == XTARGET_FLOAT16) value = nearest(value, 11, -24, 65504.0);
+  if (dtype == XTARGET_BFLOAT16) value = nearest(value, 8, -133, 0x1.fep127);
   float single = (float)value;
   memcpy(bits, &single, sizeof single);
-  return XTARGET_OK;
+  return 1;
 }
 
 static int is_true(const struct xt_parameter *parameter, uint64_t bits) {
@@ -90,8 +89,6 @@ static struct xt_binary *best(const xtarget_kernel *kernel, const struct xt_offe
 static int get_ready(xtarget_kernel *kernel, const struct xt_offer *offer,
                      const struct xt_form_launch *launch, const struct values *values,
                      const int64_t *results, struct xt_launched *ready) {
-  /* the limits of all devices (CUDA C++ Programming Guide, "Technical Specifications") */
-  static const int64_t most[3] = {INT32_MAX, UINT16_MAX, UINT16_MAX};
   struct xt_function *function = &offer->record->functions[launch->function];
   uint64_t slots[XT_MOST_SLOTS];
   int form = XT_UNFIT;
@@ -99,10 +96,10 @@ static int get_ready(xtarget_kernel *kernel, const struct xt_offer *offer,
   for (int axis = 0; axis < 3; axis++) {
     int64_t blocks = results[launch->grid + (unsigned)axis];
     if (blocks == 0) return XTARGET_OK;
-    if (blocks < 0 || blocks > most[axis])
+    if (blocks < 0 || blocks > xt_most_blocks[axis])
       return xt_fail(XTARGET_BAD_ARGUMENT, "%s: the arrays need %lld blocks, and a grid has up to "
                      "%lld in that direction. Split the call.", offer->record->kernel,
-                     (long long)blocks, (long long)most[axis]);
+                     (long long)blocks, (long long)xt_most_blocks[axis]);
     ready->grid[axis] = (unsigned)blocks;
   }
   for (unsigned i = 0; i < launch->parameter_count; i++) {
@@ -138,8 +135,9 @@ static int set_values(const struct xt_form *form, const struct xt_given *given,
     *bits = 0;
     if (form->arguments[i].kind == 2) *bits = given->arrays[i].address;
     if (form->arguments[i].kind != 1) continue;
-    int status = number(&form->arguments[i], given->arguments[i], i + 1, bits);
-    if (status) return status;
+    if (!xt_number_bits(form->arguments[i].dtype, given->arguments[i], bits))
+      return xt_fail(XTARGET_BAD_ARGUMENT, "argument %u is a number that %s does not hold.", i + 1,
+                     xt_dtype_names[form->arguments[i].dtype]);
   }
   for (unsigned i = 0; i < form->output_count; i++)
     values->bits[values->count++] = given->outputs[i].address;

@@ -56,6 +56,48 @@ static void read_binary(struct xt_bytes *bytes, struct xt_binary *binary, unsign
   if (binary->portable_arch && *binary->portable_arch) xt_read_mark(bytes, &binary->portable);
 }
 
+/* The first word of a text, cut off at its separator; `*at` is behind it then, or NULL at the end. */
+static char *cut(char **at, char separator) {
+  char *word = *at, *end = word ? strchr(word, separator) : NULL;
+  if (end) *end++ = 0;
+  *at = end;
+  return word;
+}
+
+static int cut_count(char **at, char separator) {
+  char *end, *word = cut(at, separator);
+  long count = word ? strtol(word, &end, 10) : 0;
+  return count >= 0 && count <= 1 << 20 && word && *word && !*end ? (int)count : -1;
+}
+
+/* What lines behind the name of a function's source say: warps and stages, then parameters. */
+static void read_signature(struct xt_bytes *bytes, struct xt_function *function) {
+  char *at = function->source;
+  unsigned lines = 0, n = 0;
+  if (!at) return;
+  cut(&at, '\n');
+  if (!at) return;
+  for (const char *one = at; *one; one++) lines += *one == '\n';
+  function->num_warps = cut_count(&at, ' ');
+  function->num_stages = cut_count(&at, '\n');
+  if (function->num_warps < 0 || function->num_stages < 0 || lines < function->slot_count) {
+    bytes->failed = 1;
+    return;
+  }
+  function->parameters = calloc((size_t)lines + 1, sizeof *function->parameters);
+  if (!function->parameters) bytes->failed = 1;
+  for (; !bytes->failed && at && n < lines; n++) {
+    char *line = cut(&at, '\n'), *name = cut(&line, ' ');
+    if (n >= function->slot_count) { /* NAME constexpr VALUE */
+      char *type = cut(&line, ' ');
+      if (!type || strcmp(type, "constexpr") != 0) line = NULL;
+    }
+    if (!line) bytes->failed = 1;
+    function->parameters[n] = (struct xt_pair){name, line};
+  }
+  function->constant_count = lines - function->slot_count;
+}
+
 static void read_functions(struct xt_bytes *bytes, struct xt_record *record) {
   unsigned count = xt_u16(bytes);
   record->functions = items(bytes, count, 6, sizeof *record->functions);
@@ -67,6 +109,7 @@ static void read_functions(struct xt_bytes *bytes, struct xt_record *record) {
     function->binaries = items(bytes, binaries, 66, sizeof *function->binaries);
     for (; !bytes->failed && function->binary_count < binaries; function->binary_count++)
       read_binary(bytes, &function->binaries[function->binary_count], function->slot_count);
+    if (!bytes->failed) read_signature(bytes, function);
   }
 }
 
@@ -257,6 +300,7 @@ void xt_record_drop(struct xt_record *record) {
       free(function->binaries[b].parameters);
     }
     free(function->binaries);
+    free(function->parameters);
     free(function->source);
   }
   for (unsigned i = 0; record->forms && i <= record->form_count; i++) {

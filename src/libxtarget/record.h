@@ -24,14 +24,18 @@ struct xt_binary {
   _Atomic(void *) loaded; /* by the kernel's device */
 };
 
-struct xt_function {
-  char *source;
-  unsigned slot_count, binary_count;
-  struct xt_binary *binaries;
-};
-
 struct xt_pair {
   char *name, *value;
+};
+
+struct xt_function {
+  char *source;
+  unsigned slot_count, binary_count, constant_count;
+  struct xt_binary *binaries;
+  int num_warps, num_stages;
+  /* Of each slot its name and type, then each constant and its value, as parts of `source`; NULL:
+   * the bundle does not say. */
+  struct xt_pair *parameters;
 };
 
 struct xt_form_argument {

@@ -207,7 +207,7 @@ static void test_what_is_not_there(xtarget_bundle *bundle, xtarget_device *devic
         XTARGET_NOT_IN_BUNDLE, "xtarget bundle build --kernel nothing --dtype float32 --target cpu");
   FAILS(xtarget_kernel_get(bundle, device, "relu", "float64", NULL, 0, &kernel),
         XTARGET_NOT_IN_BUNDLE, "no relu of float64");
-  FAILS(xtarget_kernel_get(bundle, device, "relu", "float32", &option, 1, &kernel),
+  FAILS(xtarget_kernel_get(bundle, device, "add", "float32", &option, 1, &kernel),
         XTARGET_NOT_IN_BUNDLE, "without options");
   FAILS(xtarget_kernel_get(bundle, NULL, "relu", "float32", NULL, 0, &kernel),
         XTARGET_BAD_ARGUMENT, "needs");

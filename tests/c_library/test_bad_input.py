@@ -173,7 +173,7 @@ def test_a_kernel_outlives_its_bundle_and_device(library: Library, path: Path) -
         (b"relu", b"", (), '"" is no dtype', BAD_ARGUMENT),
         (b"\x1b[1mrelu\x7f", b"float32", (), r"has no \?\[1mrelu\? of float32", NOT_IN_BUNDLE),
         (b"relu", b"float32", ((None, b"1"),), "has no name or no value", BAD_ARGUMENT),
-        (b"relu", b"float32", ((b"axis", b"1"),), "without options only", NOT_IN_BUNDLE),
+        (b"add", b"float32", ((b"axis", b"1"),), "without options only", NOT_IN_BUNDLE),
         (b"sum", b"float32", ((b"axis", b"1"),) * 2, "axis of sum is given twice", BAD_ARGUMENT),
         (b"sum", b"float32", ((b"a", b"1"),) * 65, "up to 64 options, not 65", BAD_ARGUMENT),
     ],

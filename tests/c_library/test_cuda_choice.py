@@ -40,6 +40,9 @@ TWICE = replace(
     launches=(*FORM.launches, replace(FORM.launches[0], function=1)),
 )
 
+#: Of a function with eight warps, behind its name.
+EIGHT = "\n8 3\nout *fp32\nn i32\nBLOCK constexpr 256"
+
 
 def section(arch: str, *, specific: bool, portable: bool, name: str = "ones") -> object:
     def parameters(aligned: bool) -> tuple[calls.BinaryParameter, ...]:
@@ -54,16 +57,20 @@ def section(arch: str, *, specific: bool, portable: bool, name: str = "ones") ->
         f"{arch} PTX".encode() if portable else None, arch if portable else "",
     )  # fmt: skip
     wide = replace(plain, parameters=parameters(True), binary=f"{arch} aligned".encode())
+    function = calls.Function(
+        "a:b", 2, (plain, wide), "\n4 2\nout *fp32\nn i32\nBLOCK constexpr 256"
+    )
+    more = replace(plain, threads=256, binary=f"{arch} more".encode(), portable_arch="")
+    more = replace(more, portable=None)
     entry = Entry(
         hashlib.sha256(arch.encode()).digest(),
-        {"variants": [{"aligned": []}, {"aligned": ["out", "n"]}]},
+        {"variants": [{"aligned": []}, {"aligned": ["out", "n"]}, {"aligned": ["n"]}]},
         [
             {"binary": one.binary, **({"portable": one.portable} if one.portable else {})}
-            for one in (plain, wide)
+            for one in (plain, wide, more)
         ],
     )
-    function = calls.Function("a:b", 2, (plain, wide))
-    functions, form = (function,), FORM
+    functions, form = (function, replace(function, binaries=(more,), signature=EIGHT)), FORM
     if name == "twice":  # the second function has a binary for aligned arrays only
         functions, form = (function, calls.Function("a:c", 2, (wide,))), TWICE
     record = calls.CallRecord(
@@ -111,6 +118,36 @@ for start, n in ((0, 1024), (0, 1023), (1, 1024)):
     except Failed as error:
         print(error.status, error)
 assert standin.standin_depth() == 0
+ones.release(), library.close(bundle), device.close()
+"""
+RAW = """
+from libxtarget import argument
+ones = Kernel(device, bundle, "ones", "float32")
+room = np.zeros(1100, "float32")
+room = room[(-room.ctypes.data // 4) % 4 :]
+grid = (ctypes.c_uint32 * 3)(7, 2, 1)
+for start, n, warps, stages in ((0, 1024, 0, 0), (1, 1024, 4, 2), (0, 1024, 8, 0), (0, 1024, 4, 3)):
+    given = (type(argument(0)) * 3)(*map(argument, (room[start : start + n], n, 256)))
+    try:
+        library.check(library.c.xtarget_kernel_launch(
+            ones.raw, ctypes.c_void_p(0x77), grid, warps, stages, given, ctypes.c_size_t(3)))
+        print(standin.standin_last().decode())
+    except Failed as error:
+        print(error.status, error)
+function, n, at = ctypes.c_void_p(), ctypes.c_int32(1024), ctypes.c_void_p(room.ctypes.data)
+library.check(library.c.xtarget_kernel_function_of(
+    ones.raw, b"*fp32:16,i32:16,256", 4, 2, ctypes.byref(function)))
+for address in (room.ctypes.data, room.ctypes.data + 4):
+    at.value = address
+    addresses = (ctypes.c_void_p * 2)(ctypes.addressof(at), ctypes.addressof(n))
+    try:
+        library.check(library.c.xtarget_function_launch(
+            function, ctypes.c_void_p(0x77), grid, addresses, ctypes.c_size_t(2)))
+        print(standin.standin_last().decode())
+    except Failed as error:
+        print(error.status, error)
+assert standin.standin_depth() == 0
+library.c.xtarget_function_release(function)
 ones.release(), library.close(bundle), device.close()
 """
 WHOLE = """
@@ -164,3 +201,16 @@ def test_nothing_is_launched_where_a_later_launch_has_no_binary(shared: Path, fo
     (line,) = run(WHOLE, shared, folder, 80)
     assert line.startswith("5 "), line
     assert "has no binary of twice that runs on" in line
+
+
+def test_warps_stages_and_alignment_choose_the_binary_of_a_raw_launch(
+    shared: Path, folder: Path
+) -> None:
+    any_shape, unaligned, eight, none, addresses, refused = run(RAW, shared, folder, 86)
+    rest = "grid 7 2 1 block {} 1 1 shared 65536 stream 0x77 n 1024 out 1 hidden 0"
+    assert any_shape == addresses == f"sm_80 aligned {rest.format(128)}"
+    assert unaligned == f"sm_80 plain {rest.format(128)}"
+    assert eight == f"sm_80 more {rest.format(256)}"
+    assert none.startswith("5 the bundle ")
+    assert "(*fp32, 1024, 256) with 4 warps and 3 stages; it has (*fp32,i32,256) with 4 " in none
+    assert refused.startswith("1 argument 1 (out) of a:b has to be a multiple of 16"), refused

@@ -280,6 +280,7 @@ def test_the_command_line_builds_lists_verifies_and_explains(
     listed = xtarget_cli("bundle", "build", *common, "--list", "--json")
     classes = json.loads(listed.output)["classes"]
     assert [c["aligned"] for c in classes] == [[[], ["x", "out", "n"]]] * 2
+    assert [(c["warps"], c["stages"]) for c in classes] == [(4, 2)] * 2
     built = xtarget_cli("bundle", "build", "-o", path, *common, "--jobs", "1", "--json")
     assert built.exit_code == 0, built.output
     assert json.loads(built.stdout)["compiled"] == 4

@@ -14,7 +14,7 @@
  * XTARGET_ABI_VERSION do not change; new ones may be added.
  *
  * The variable XTARGET_LOG has a line on stderr for each error (`error`), for what is opened, loaded
- * and compiled too (`info`), and for each call that is looked up (`debug`).
+ * and compiled too (`info`), for each call that is looked up, and each launch of a function (`debug`).
  */
 #ifndef XTARGET_H
 #define XTARGET_H
@@ -45,7 +45,8 @@ enum {
   XTARGET_DRIVER_FAILED = 7, /* the vendor's library refused */
   XTARGET_OUT_OF_MEMORY = 8,
   XTARGET_NO_SERVER = 9, /* the compile server is not there, is too slow, or sent what is refused */
-  XTARGET_NOT_IN_LOCK = 10 /* the lock lacks a binary, or cannot be read */
+  XTARGET_NOT_IN_LOCK = 10, /* the lock lacks a binary, or cannot be read */
+  XTARGET_NOT_BUILT = 11    /* a library's kernels could not be built */
 };
 
 enum { XTARGET_CUDA = 1, XTARGET_HIP = 2, XTARGET_LEVEL_ZERO = 3, XTARGET_OPENCL = 4 };
@@ -59,6 +60,7 @@ enum {
 typedef struct xtarget_bundle xtarget_bundle;
 typedef struct xtarget_device xtarget_device;
 typedef struct xtarget_kernel xtarget_kernel;
+typedef struct xtarget_function xtarget_function;
 
 /* An array where the device's kernels reach it. */
 typedef struct xtarget_tensor {
@@ -71,8 +73,9 @@ typedef struct xtarget_tensor {
   int32_t device_id;
 } xtarget_tensor;
 
-/* XTARGET_UNSIGNED: a number of 64 bits without a sign, in `integer`. */
-enum { XTARGET_ABSENT, XTARGET_TENSOR, XTARGET_INTEGER, XTARGET_REAL, XTARGET_UNSIGNED };
+/* XTARGET_UNSIGNED: a number of 64 bits without a sign, in `integer`. XTARGET_TEXT: for
+ * xtarget_kernel_launch. */
+enum { XTARGET_ABSENT, XTARGET_TENSOR, XTARGET_INTEGER, XTARGET_REAL, XTARGET_UNSIGNED, XTARGET_TEXT };
 
 /* An argument: an array, a number in the place of one, or nothing where the kernel allows that. */
 typedef struct xtarget_argument {
@@ -149,9 +152,21 @@ XTARGET_API int xtarget_device_synchronize(xtarget_device *device, void *stream)
 /* Memory that kernels and, with OpenCL on a CPU, the host use. */
 XTARGET_API int xtarget_device_allocate(xtarget_device *device, size_t size, void **memory);
 XTARGET_API void xtarget_device_free(xtarget_device *device, void *memory);
+/* Set memory to zeros, on a stream; it does not wait. */
+XTARGET_API int xtarget_device_clear(xtarget_device *device, void *stream, void *memory, size_t size);
 /* Copy and wait: `to_device` is not 0 from host to device. */
 XTARGET_API int xtarget_device_copy(xtarget_device *device, void *to, const void *from, size_t size,
                                     int to_device);
+
+/* Build kernels of a kernel library's folder, or of a file FILE.py with functions of @xtarget.kernel, for
+ * a device, and open the bundle: a child process runs `xtarget bundle build`, so the machine needs Python with xtarget and what compiles (the variable
+ * XT_EXECUTABLE names the command, else PATH has it). What was built before comes from its cache.
+ * `kernels`: "one,other"; NULL: all of the library. `dtypes`: "float32,float16". The bundle serves
+ * the calls that the kernels' examples say. `seconds` is the longest that it may take. Nothing of
+ * the process and no file is left afterwards. With XTARGET_TRUST, XTARGET_SIGN has to name the key
+ * that signs it. */
+XTARGET_API int xtarget_library_open(const char *library, xtarget_device *device, const char *kernels,
+                                     const char *dtypes, double seconds, xtarget_bundle **bundle);
 
 /* Take a kernel for arrays of a dtype ("float16"). Options that are not given have the kernel's own
  * values. */
@@ -170,6 +185,67 @@ XTARGET_API int xtarget_kernel_call(xtarget_kernel *kernel, void *stream,
 XTARGET_API int xtarget_kernel_outputs(xtarget_kernel *kernel, const xtarget_argument *arguments,
                                        size_t argument_count, xtarget_tensor *outputs,
                                        int64_t (*shapes)[16], size_t capacity, size_t *count);
+
+/* A kernel launches Triton functions, each in a specialization that has binaries. The following are
+ * for callers that launch one with a grid and arguments of their own. Nothing is known of such a
+ * launch but its parameters: what it reads and writes is the caller's business. */
+
+/* The static signature of a function: what its specialization knows of each parameter.
+ * XTARGET_PLAIN: its type; XTARGET_SPECIALIZED: that it is a multiple of 16, too;
+ * XTARGET_CONSTEXPR: its value. */
+enum { XTARGET_PLAIN, XTARGET_SPECIALIZED, XTARGET_CONSTEXPR };
+
+typedef struct xtarget_parameter {
+  const char *name;  /* "shape.0": the first of the tuple `shape` */
+  const char *type;  /* as Triton writes it: "*fp32", "i64", "constexpr" */
+  const char *value; /* of a constexpr: JSON, a dtype as "fp32"; else NULL */
+  int32_t kind;
+  int32_t size; /* bytes of a value: 8 of a pointer, 0 of a constexpr */
+} xtarget_parameter;
+
+typedef struct xtarget_function_facts {
+  const char *source;    /* "module:function" */
+  const char *signature; /* "*fp32:16,*fp32,(i32,i32),1024": parameters in the function's order, of a
+                            tuple its elements, then constexprs; ":16": specialized */
+  int32_t num_warps, num_stages;
+  uint32_t threads, shared_bytes; /* of a block */
+  size_t argument_count;          /* what a launch gives: the parameters before the constexprs */
+  size_t parameter_count;
+} xtarget_function_facts;
+
+/* How many binaries of functions there are for the kernel's device. */
+XTARGET_API size_t xtarget_kernel_function_count(const xtarget_kernel *kernel);
+/* One of them; or that of a signature, with warps and stages (0: any). Release it before its kernel. */
+XTARGET_API int xtarget_kernel_function(xtarget_kernel *kernel, size_t index,
+                                        xtarget_function **function);
+XTARGET_API int xtarget_kernel_function_of(xtarget_kernel *kernel, const char *signature,
+                                           int num_warps, int num_stages,
+                                           xtarget_function **function);
+XTARGET_API void xtarget_function_release(xtarget_function *function);
+/* The texts stay until the function is released. */
+XTARGET_API int xtarget_function_about(const xtarget_function *function,
+                                       xtarget_function_facts *facts);
+XTARGET_API int xtarget_function_parameter(const xtarget_function *function, size_t index,
+                                           xtarget_parameter *parameter);
+/* Launch on the caller's stream and do not wait. `arguments` has the address of each value, as for
+ * cuLaunchKernel: of an array that is the address of a pointer. Refused are another number of them,
+ * an address that is NULL, a specialized one that is no multiple of 16, and a grid without blocks
+ * or with more than 2^31 - 1, 65,535 and 65,535. */
+XTARGET_API int xtarget_function_launch(xtarget_function *function, void *stream,
+                                        const uint32_t grid[3], void *const *arguments,
+                                        size_t argument_count);
+/* The same with typed arguments: numbers have to fit, and of tensors `data`, `dtype` and the device are
+ * looked at alone; an absent one is a null pointer. */
+XTARGET_API int xtarget_function_call(xtarget_function *function, void *stream,
+                                      const uint32_t grid[3], const xtarget_argument *arguments,
+                                      size_t argument_count);
+/* The same, by what was given: constexprs come behind the other arguments, and the binary that they,
+ * warps and stages (0: any) fit is launched, of those that the bundle has. A constexpr is a number,
+ * absent (None), or XTARGET_TEXT: what xtarget_parameter says, at `tensor.data`. Where numbers fit
+ * i32 and i64, and there are binaries of both, it is that of i64. */
+XTARGET_API int xtarget_kernel_launch(xtarget_kernel *kernel, void *stream, const uint32_t grid[3],
+                                      int num_warps, int num_stages,
+                                      const xtarget_argument *arguments, size_t argument_count);
 
 /* A tensor as DLPack describes it (`const DLTensor *`). It refers to the same shape and strides. */
 XTARGET_API int xtarget_from_dlpack(const void *dltensor, xtarget_tensor *tensor);

@@ -216,6 +216,117 @@ class Memory {
   std::shared_ptr<void> raw_;
 };
 
+/* A new array of a device, in C order. Its memory is freed with its last copy: wait for the work that uses
+ * it before. */
+class Array {
+ public:
+  Array(const Device &device, Dtype dtype, std::vector<std::int64_t> shape)
+      : memory_(device, bytes(dtype, shape)), dtype_(dtype), shape_(shape),
+        tensor_(memory_.data(), dtype, std::move(shape)) {}
+  operator const Tensor &() const noexcept { return tensor_; }
+  Dtype dtype() const noexcept { return dtype_; }
+  const std::vector<std::int64_t> &shape() const noexcept { return shape_; }
+  void *data() const noexcept { return memory_.data(); }
+  std::size_t size() const noexcept { return memory_.size(); }
+  /* Copy and wait: all of it. */
+  void write(const void *from) const { memory_.write(from); }
+  void read(void *to) const { memory_.read(to); }
+
+ private:
+  static std::size_t bytes(Dtype dtype, const std::vector<std::int64_t> &shape) {
+    constexpr std::size_t sizes[] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 1, 1};
+    if (dtype.code < 0 || dtype.code >= XTARGET_DTYPE_COUNT) throw Error(XTARGET_BAD_ARGUMENT, "there is no such dtype");
+    std::size_t made = sizes[dtype.code];
+    for (std::int64_t length : shape) {
+      if (length < 0 || (length && made > static_cast<std::size_t>(INT64_MAX) / static_cast<std::size_t>(length)))
+        throw Error(XTARGET_BAD_ARGUMENT, "a length of an array is below 0, or the array is too large");
+      made *= static_cast<std::size_t>(length);
+    }
+    return made;
+  }
+  Memory memory_;
+  Dtype dtype_;
+  std::vector<std::int64_t> shape_;
+  Tensor tensor_;
+};
+
+/* An argument of a launch with a grid of the caller's: what Argument takes, an address, or the text
+ * of a constexpr ("fp32", "\"tanh\""). */
+class Value {
+ public:
+  template <class T, std::enable_if_t<std::is_constructible_v<Argument, T &&>, int> = 0>
+  Value(T &&value) : raw_(Argument(std::forward<T>(value)).raw()) {}
+  template <class T, std::enable_if_t<std::is_arithmetic_v<T> && !std::is_same_v<std::remove_cv_t<T>, char>, int> = 0>
+  Value(T *data) noexcept : raw_{} {
+    raw_.kind = XTARGET_TENSOR;
+    raw_.tensor.data = const_cast<std::remove_cv_t<T> *>(data);
+    raw_.tensor.dtype = dtype_of<T>().code;
+  }
+  Value(const char *constant) noexcept : raw_{} {
+    raw_.kind = XTARGET_TEXT;
+    raw_.tensor.data = const_cast<char *>(constant);
+  }
+  const xtarget_argument &raw() const noexcept { return raw_; }
+
+ private:
+  xtarget_argument raw_;
+};
+
+/* Blocks in x, y and z. */
+using Grid = std::array<std::uint32_t, 3>;
+
+/* A binary of a Triton function that a kernel launches. */
+class Function {
+ public:
+  Function(xtarget_function *raw, std::shared_ptr<xtarget_kernel> kernel)
+      : kernel_(std::move(kernel)), raw_(raw, xtarget_function_release) {}
+  xtarget_function_facts about() const {
+    xtarget_function_facts facts{};
+    check(xtarget_function_about(raw(), &facts));
+    return facts;
+  }
+  std::string signature() const { return about().signature; }
+  /* Its static signature; the texts live as long as the function. */
+  std::vector<xtarget_parameter> parameters() const {
+    std::vector<xtarget_parameter> found(about().parameter_count);
+    for (std::size_t i = 0; i < found.size(); i++) check(xtarget_function_parameter(raw(), i, &found[i]));
+    return found;
+  }
+  /* Launch: all parameters but constexprs. Does not wait. */
+  template <class... Values>
+  void operator()(void *stream, const Grid &grid, Values &&...values) const {
+    const xtarget_argument given[sizeof...(values) + 1] = {Value(std::forward<Values>(values)).raw()...};
+    check(xtarget_function_call(raw(), stream, grid.data(), given, sizeof...(values)));
+  }
+  /* The same by the address of each value, as for cuLaunchKernel. */
+  void launch(void *stream, const Grid &grid, void *const *arguments, std::size_t count) const {
+    check(xtarget_function_launch(raw(), stream, grid.data(), arguments, count));
+  }
+  xtarget_function *raw() const noexcept { return raw_.get(); }
+
+ private:
+  std::shared_ptr<xtarget_kernel> kernel_; /* is released after it */
+  std::shared_ptr<xtarget_function> raw_;
+};
+
+/* Launches the function of a kernel that fits what is given:
+ * `launch(stream, x, y, z, num_warps, num_stages, arguments..., constexprs...)`. */
+class Launcher {
+ public:
+  explicit Launcher(std::shared_ptr<xtarget_kernel> kernel) : kernel_(std::move(kernel)) {}
+  template <class... Values>
+  void operator()(void *stream, std::uint32_t x, std::uint32_t y, std::uint32_t z, int num_warps,
+                  int num_stages, Values &&...values) const {
+    const Grid grid{x, y, z};
+    const xtarget_argument given[sizeof...(values) + 1] = {Value(std::forward<Values>(values)).raw()...};
+    check(xtarget_kernel_launch(kernel_.get(), stream, grid.data(), num_warps, num_stages, given,
+                                sizeof...(values)));
+  }
+
+ private:
+  std::shared_ptr<xtarget_kernel> kernel_;
+};
+
 class Kernel {
  public:
   explicit Kernel(xtarget_kernel *raw) : raw_(raw, xtarget_kernel_release) {}
@@ -238,6 +349,24 @@ class Kernel {
     } catch (const Error &error) {
       return error.status();
     }
+  }
+  /* Launch with a new array for the result, zeros where the kernel writes nothing, as in Python. Does not
+   * wait; an array of the caller's saves the time for memory and zeros. */
+  template <class... Arguments>
+  Array run(const Device &device, void *stream, Arguments &&...arguments) const {
+    constexpr std::size_t count = sizeof...(arguments);
+    constexpr Dtype dtypes[] = {b8, i8, i16, i32, i64, u8, u16, u32, u64, f16, bf16, f32, f64, f8_e4m3fn, f8_e5m2};
+    const xtarget_argument given[count + 1] = {Argument(std::forward<Arguments>(arguments)).raw()...};
+    xtarget_tensor told{};
+    std::int64_t shape[1][16];
+    std::size_t outputs = 0;
+    check(xtarget_kernel_outputs(raw(), given, count, &told, shape, 1, &outputs));
+    if (outputs != 1) throw Error(XTARGET_BAD_ARGUMENT, "the kernel has not one result: call it with arrays for them");
+    Array made(device, dtypes[told.dtype], {shape[0], shape[0] + told.ndim});
+    const xtarget_tensor out = static_cast<const Tensor &>(made).raw();
+    check(xtarget_device_clear(device.raw(), stream, made.data(), made.size()));
+    check(xtarget_kernel_call(raw(), stream, given, count, &out, 1));
+    return made;
   }
   /* Any number of outputs, also none. */
   void call(void *stream, std::initializer_list<Argument> arguments,
@@ -265,6 +394,23 @@ class Kernel {
       made.emplace_back(told[i].shape, told[i].shape + told[i].ndim);
     return made;
   }
+  /* The binaries of Triton functions that it launches, for grids of the caller's. */
+  std::vector<Function> functions() const {
+    std::vector<Function> found;
+    for (std::size_t i = 0; i < xtarget_kernel_function_count(raw()); i++) {
+      xtarget_function *made = nullptr;
+      check(xtarget_kernel_function(raw(), i, &made));
+      found.emplace_back(made, raw_);
+    }
+    return found;
+  }
+  /* That of a signature, "*fp32:16,*fp32,i32,1024"; of warps and stages 0 is any. */
+  Function function(const std::string &signature, int num_warps = 0, int num_stages = 0) const {
+    xtarget_function *made = nullptr;
+    check(xtarget_kernel_function_of(raw(), signature.c_str(), num_warps, num_stages, &made));
+    return Function(made, raw_);
+  }
+  Launcher launcher() const { return Launcher(raw_); }
   xtarget_kernel *raw() const noexcept { return raw_.get(); }
 
  private:
@@ -279,6 +425,15 @@ class Bundle {
     xtarget_bundle *made = nullptr;
     check(xtarget_bundle_open(path.c_str(), trust, &made));
     raw_.reset(made, xtarget_bundle_close);
+  }
+  /* Built of a kernel library's folder or of FILE.py by a child process (xtarget_library_open). `kernels`: "one,other";
+   * "": all of the library. */
+  static Bundle of_library(const Device &device, const std::string &library, const std::string &kernels = "",
+                           const std::string &dtypes = "float32", double seconds = 600) {
+    xtarget_bundle *made = nullptr;
+    check(xtarget_library_open(library.c_str(), device.raw(), kernels.empty() ? nullptr : kernels.c_str(),
+                               dtypes.c_str(), seconds, &made));
+    return Bundle(made);
   }
   std::vector<std::string> targets() const {
     std::vector<std::string> found;
@@ -321,8 +476,15 @@ class Bundle {
   xtarget_bundle *raw() const noexcept { return raw_.get(); }
 
  private:
+  explicit Bundle(xtarget_bundle *raw) : raw_(raw, xtarget_bundle_close) {}
   std::shared_ptr<xtarget_bundle> raw_;
 };
+
+/* A kernel by its library's folder, or its file, and its name, compiled by a child process where the cache lacks it. */
+inline Kernel kernel_of(const Device &device, const std::string &library, const std::string &name, Dtype dtype,
+                        std::initializer_list<Option> options = {}) {
+  return Bundle::of_library(device, library, name, dtype.name).kernel(device, name, dtype, options);
+}
 
 }  // namespace xt
 

@@ -74,11 +74,17 @@ class Binary:
 
 @value_class(frozen=True, slots=True)
 class Function:
-    """A class of specializations, with its variants."""
+    """A class of specializations, with its variants.
+
+    Attributes:
+        signature: lines for callers with a grid of their own, each after a newline: warps and
+            stages; name and type of each slot; constants. Empty: not said.
+    """
 
     source: str
     slots: int
     binaries: tuple[Binary, ...]
+    signature: str = ""
 
 
 @value_class(frozen=True, slots=True)
@@ -171,7 +177,7 @@ class CallRecord:
         made.pairs(self.defaults)
         made.number("H", len(self.functions))
         for function in self.functions:
-            made.text(function.source)
+            made.text(function.source + function.signature)
             made.number("H", function.slots)
             made.number("H", len(function.binaries))
             for binary in function.binaries:

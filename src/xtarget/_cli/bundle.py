@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from .._bundle.reader import Bundle
 from .._compile.bars import progress_bar
 from .._executors.opening import opened
 from .._kernels import libraries
+from .._values.errors import XTargetError
 from .._values.types import COMPUTED, DTYPES, CompileRequest, Target
 from .base import compiling, echo
 from .fused import calls_of
@@ -30,6 +33,7 @@ __all__ = [
     "build_bundle",
     "constants_of",
     "emit_code",
+    "kernels_of_file",
     "list_bundle",
     "list_classes",
     "order_of",
@@ -65,6 +69,33 @@ def order_of(
     )
 
 
+def kernels_of_file(place: str) -> tuple[str, ...]:
+    """The kernels that a file registers by `@xtarget.kernel`. Children find them by its module.
+
+    Raises:
+        XTargetError: it cannot be imported, or registers none.
+    """
+    path, names = Path(place).resolve(), list[str]()
+    sys.path.insert(0, str(path.parent))
+    libraries.on_added.append(names.append)
+    try:
+        module = importlib.import_module(path.stem)
+    except (Exception, SystemExit) as error:
+        raise XTargetError(
+            f"{path} cannot be imported: {type(error).__name__}: {error}. Correct it, or give "
+            "another file."
+        ) from error
+    finally:
+        libraries.on_added.remove(names.append)
+    if Path(getattr(module, "__file__", None) or "").resolve() != path:
+        raise XTargetError(
+            f"{path} cannot be imported: there is another module {path.stem}. Rename the file."
+        )
+    if not names:
+        raise XTargetError(f"{path} has no function under @xtarget.kernel. Give a file that has.")
+    return tuple(dict.fromkeys(names))
+
+
 def list_classes(order: building.Order, *, as_json: bool) -> None:
     """Print what a build of this order compiles."""
     with progress_bar("bundle build --list", "kernels", "looking for the kernels") as show:
@@ -77,6 +108,7 @@ def list_classes(order: building.Order, *, as_json: bool) -> None:
             "signature": signature_of(one.request),
             "constants": constants_of(one.request),
             "warps": one.request.num_warps,
+            "stages": one.request.num_stages,
             "valid_for": list(one.valid_for),
             "aligned": [list(aligned) for aligned in sorted(one.variants)],
         }

@@ -28,15 +28,21 @@ _library_option = click.option(
     "libraries",
     multiple=True,
     metavar="FOLDER",
-    help="A library of your own: its kernels, where --kernel names none. Repeatable.",
+    help="A library of your own, or a file FILE.py with functions of @xtarget.kernel: its kernels, "
+    "where --kernel names none. Repeatable.",
 )
 
 
 def _only_of(libraries: tuple[str, ...], kernels: tuple[str, ...]) -> tuple[str, ...]:
     """The kernels that were named, else all of these libraries, which are loaded."""
     from .._kernels.libraries import load_library
+    from .bundle import kernels_of_file
 
-    loaded = [name for folder in libraries for name in load_library(folder)]
+    loaded = [
+        name
+        for place in libraries
+        for name in (kernels_of_file(place) if place.endswith(".py") else load_library(place))
+    ]
     return kernels or tuple(loaded)
 
 

@@ -247,7 +247,7 @@ def _compiled(way: Way, request: CompileRequest, target: Target, *, keep_stages:
         return compiler.compile(request, target, keep_stages=keep_stages)
     limit = environment.compile_seconds()
     if limit is None and is_apart():
-        from .limited import can_be_found
+        from .finding import can_be_found
 
         limit = SECONDS if can_be_found(request.source) else None
     if limit is None:

@@ -7,19 +7,16 @@ and of the values that it reads.
 
 from __future__ import annotations
 
-import os
-import sys
-from typing import Any
-
 from .._children import start
 from .._children.child import Child, ChildLostError, NoChildError
 from .._children.frames import Frame, pack
 from .._children.limits import Patience
 from .._values.errors import CompileError
-from .._values.types import Artifact, CompileRequest, KernelSource, Target
+from .._values.types import Artifact, CompileRequest, Target
+from .finding import where_found
 from .workers import COMPILE_CHILD, artifact_of, question, said_last
 
-__all__ = ["ask_child", "can_be_found", "compile_in_child", "end_idle", "given_up", "where_found"]
+__all__ = ["ask_child", "compile_in_child", "end_idle", "given_up"]
 
 #: To start Python and import Triton.
 _START_SECONDS = 60.0
@@ -124,41 +121,3 @@ def end_idle() -> None:
     """End the children that have no work."""
     while _idle:
         _idle.pop()[1].end(kill=True)
-
-
-def can_be_found(source: KernelSource) -> bool:
-    """Whether another process finds a kernel."""
-    try:
-        where_found(source, source.name)
-    except CompileError:
-        return False
-    return True
-
-
-def where_found(source: KernelSource, what: str) -> dict[str, Any]:
-    """Return the origin and source by which another process finds a kernel.
-
-    Raises:
-        CompileError: no other process can find it.
-    """
-    if source.library is not None:
-        return dict(zip(("origin", "source"), source.library, strict=True))
-    function = source.load().fn
-    module, name = function.__module__, function.__qualname__
-    why = ""
-    if module == "__main__":
-        why = "it is defined in the program itself (__main__), which that process would have to run"
-    elif "<locals>" in name:
-        why = "it is defined inside a function"
-    elif not os.path.isfile(function.__code__.co_filename):
-        why = f"its text is in no file ({function.__code__.co_filename})"
-    if why:
-        raise CompileError(
-            f"{what} cannot be compiled under a limit of time, because no other process finds it: "
-            f"{why}. Put it at the top level of a module, or unset XTARGET_COMPILE_SECONDS."
-        )
-    return {
-        "module": module,
-        "name": name,
-        "path": [os.path.abspath(p) for p in sys.path if isinstance(p, str)],
-    }

@@ -21,8 +21,8 @@ from .._values import environment
 from .._values.errors import CompileError, UntrustedError, XTargetError
 from .._values.types import Artifact, CompileRequest, Target
 from .apart import SECONDS
+from .finding import where_found
 from .keys import TOOLCHAIN
-from .limited import where_found
 from .units import unit_of
 
 __all__ = ["compile_there"]

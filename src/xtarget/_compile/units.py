@@ -27,7 +27,8 @@ from .._kernels import libraries
 from .._system import files
 from .._values.errors import CompileError
 from .._values.types import Artifact, CompileRequest, Target
-from .limited import ask_child, where_found
+from .finding import where_found
+from .limited import ask_child
 from .workers import Compiled, Job, artifact_of, compile_all, question, where_of
 
 __all__ = ["compile_elsewhere", "compile_on", "compile_unit", "laid_question", "unit_of"]

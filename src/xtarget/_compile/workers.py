@@ -14,6 +14,7 @@ from .._children.limits import Patience
 from .._values.errors import CompileError
 from .._values.types import Artifact, CompileRequest, DtypeConstant, KernelSource, Target
 from .._values.value_classes import value_class
+from .finding import where_found
 
 __all__ = [
     "COMPILE_CHILD",
@@ -112,6 +113,8 @@ def _compile(
         answer, parts = child.ask(encode(job), lambda: stop.is_set() or patience.over())
     except NoChildError as error:
         return CompileError(f"{what}: {error}")
+    except CompileError as error:  # no child finds its source
+        return error
     except ChildLostError as lost:
         if lost.late and stop.is_set():
             return CompileError(f"{what} was given up.")
@@ -188,9 +191,15 @@ def _tuples(value: Any) -> Any:
 _FIELDS = ("signature", "constants", "aligned", "num_warps", "num_stages", "line_info", "options")
 
 
-def where_of(job: Job) -> dict[str, str]:
-    """Where a child finds the source of a job."""
-    where = {"origin": job.origin, "source": job.source}
+def where_of(job: Job) -> dict[str, Any]:
+    """Where a child finds the source of a job.
+
+    Raises:
+        CompileError: it is a function of the program that no child finds.
+    """
+    where: dict[str, Any] = {"origin": job.origin, "source": job.source}
+    if job.origin.endswith(".py"):  # of `@xtarget.kernel`, not of a library's folder
+        where = where_found(job.request.source, job.request.source.name)
     if job.toolchain:
         where["toolchain"] = job.toolchain
     return where

@@ -170,9 +170,12 @@ class _Walk:
             (cell, "cell_contents", "attribute") for cell in function.__closure__ or ()
         ]
         if not _is_settled(function.__module__ or ""):
+            named = ["__defaults__", "__kwdefaults__"]
+            if function.__name__ != "<lambda>":  # reloaders replace the code of what has a name
+                named.append("__code__")
             reads += [
                 (function, name, "attribute")
-                for name in ("__code__", "__defaults__", "__kwdefaults__")
+                for name in named
                 if getattr(function, name) is not None
             ]
             known = function.__globals__

@@ -88,10 +88,12 @@ def _inputs(
 ) -> dict[Target, str]:
     """Digest, for each target, of all that decides its section: our code, the libraries', the
     toolchain, the order."""
-    folders = {Path(FOLDER), *(Path(libraries.find(k).origin) for k in order.names)}
+    origins = {Path(FOLDER), *(Path(libraries.find(k).origin) for k in order.names)}
     common = hashlib.sha256(f"{packing(compression)}\0{replace(order, targets=())!r}".encode())
-    for folder in sorted(folders):
-        for path in sorted(folder.rglob("*.py")):
+    for origin in sorted(origins):
+        # of a file with functions of `@xtarget.kernel`, the files beside it too: its rules use them
+        folder = origin if origin.is_dir() else origin.parent
+        for path in sorted((folder.rglob if origin.is_dir() else folder.glob)("*.py")):
             content = path.read_bytes()
             common.update(f"\0{path.relative_to(folder)}\0{len(content)}\0".encode() + content)
     # the text of users' libraries does not say what they read from elsewhere: their requests do

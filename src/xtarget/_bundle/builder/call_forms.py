@@ -6,6 +6,7 @@ device's compute units as well. What it compares is the guards of a form.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -19,7 +20,7 @@ from ..._launch.staging import pattern_of
 from ..._system.signals import raised_by_handler
 from ..._values.programs import Flat, Program
 from ..._values.symbols import SymInt, Tracer, peek
-from ..._values.types import Artifact, CompileRequest, Target
+from ..._values.types import DTYPES, Artifact, CompileRequest, Constant, DtypeConstant, Target
 from ..._values.value_classes import value_class
 from ..._values.vendors import traits
 from ...spec import ABSENT, ArrayType, Launch, Plan, ScalarType
@@ -50,6 +51,8 @@ _Layout = ArrayType | ScalarType
 #: Plans that are traced for a kernel and dtype, some 5 ms each: matmul has 570 forms, most of them
 #: for other numbers of compute units.
 _MOST_TRACED = 128
+#: Characters of a function's signature; a text of a record has up to 65,535.
+_MOST_SIGNATURE = 32_000
 
 
 def call_records(
@@ -338,13 +341,7 @@ class _Forms:
     def _parameters(
         self, request: CompileRequest, slots: Mapping[str, Slot], results: list[Any]
     ) -> tuple[LaunchParameter, ...]:
-        types: dict[str, Any] = {}
-        for name, type_ in request.signature:
-            if isinstance(type_, tuple):
-                types |= {f"{name}.{n}": each for n, each in enumerate(type_)}
-            else:
-                types[name] = type_
-        found = []
+        types, found = _types(request), []
         for name, slot in slots.items():
             if slot.index is not None:
                 found.append(LaunchParameter("value", slot.index))
@@ -371,8 +368,42 @@ class _Forms:
             if not usable:
                 return None
             self._functions[key] = len(self._made)
-            self._made.append(Function(launch.source, len(slots), usable))
+            signature = _signature(request, list(slots))
+            self._made.append(Function(launch.source, len(slots), usable, signature))
         return self._functions[key]
+
+
+def _types(request: CompileRequest) -> dict[str, Any]:
+    """The type of each parameter, of tuples that of each element."""
+    types: dict[str, Any] = {}
+    for name, type_ in request.signature:
+        if isinstance(type_, tuple):
+            types |= {f"{name}.{n}": each for n, each in enumerate(type_)}
+        else:
+            types[name] = type_
+    return types
+
+
+def _signature(request: CompileRequest, slots: Sequence[str]) -> str:
+    """The lines behind the name of a function's source; nothing where slots have no type of
+    Triton's, or constants are very long."""
+    types = _types(request)
+    if not all(isinstance(types.get(name), str) for name in slots):
+        return ""
+    lines = [f"{request.num_warps} {request.num_stages}"]
+    lines += [f"{name} {types[name]}" for name in slots]
+    lines += [f"{name} constexpr {_constant(value)}" for name, value in request.constants]
+    text = "\n".join(["", *lines])
+    return text if len(text) <= _MOST_SIGNATURE else ""
+
+
+def _constant(value: Constant) -> str:
+    """JSON, and a dtype as Triton calls it."""
+    if isinstance(value, DtypeConstant):
+        return DTYPES[value.name].triton
+    if isinstance(value, tuple):
+        return f"[{','.join(map(_constant, value))}]"
+    return json.dumps(value)
 
 
 def _argument(type_: _Layout, contiguous: bool) -> FormArgument:
