@@ -126,8 +126,9 @@ int xtarget_device_clear(xtarget_device *device, void *stream, void *memory, siz
   static const uint8_t zero = 0;
   if (!device) return no_device();
   if (!size) return XTARGET_OK;
-  if (!memory) return xt_fail(XTARGET_BAD_ARGUMENT, "the address of %zu bytes is NULL.", size);
-  return device->driver->fill(device, stream, memory, &zero, 1, size);
+  if (!memory)
+    return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "the address of %zu bytes is NULL.", size));
+  return xt_told(device->driver->fill(device, stream, memory, &zero, 1, size));
 }
 
 int xtarget_device_copy(xtarget_device *device, void *to, const void *from, size_t size,

@@ -60,6 +60,7 @@ calls += [("bundle_kernels", nothing, "", nothing, nothing), ("device_open", 0, 
 calls += [("device_in", 0, nothing, nothing, place), ("device_open", 99, 0, place)]
 calls += [("device_stream", nothing, place), ("device_synchronize", nothing, nothing)]
 calls += [("device_allocate", nothing, 1, place), ("device_copy", nothing, nothing, nothing, 1, 1)]
+calls += [("device_clear", nothing, nothing, nothing, 1)]
 calls += [("kernel_get",) + (nothing,) * 7, ("kernel_call",) + (nothing,) * 6]
 calls += [("kernel_outputs",) + (nothing,) * 7, ("from_dlpack", nothing, nothing)]
 for name, *given in calls:
