@@ -44,12 +44,21 @@ def _scaled(name: str) -> KernelSpec:
         if not isinstance(alpha, int | float if floats else int):
             wanted = "a number" if floats else "an integer, as the arrays are"
             raise ArgumentError(f"{call.kernel}: alpha is {alpha!r}; it has to be {wanted}.")
+        if all(arg.dtype == "bool" for arg in call.args):
+            alpha = int(alpha != 0)
         if alpha == 1:
             return row.plan(replace(call, options={}))
         return multiplied(replace(call, options={"alpha": +alpha}))
 
     def reference(a: Any, b: Any, alpha: Any = 1) -> Any:
+        import numpy as np
+
         assert row.reference is not None
+        kinds = {np.asarray(one).dtype.kind for one in (a, b)}
+        if kinds == {"b"}:
+            alpha = alpha != 0
+        elif kinds <= set("biu"):  # a product of narrow integers wraps in the result's dtype alone
+            a, b = (np.asarray(one).astype(np.int64) for one in (a, b))
         return row.reference(alpha * a, b) if name == "rsub" else row.reference(a, alpha * b)
 
     said = {"add": "a + alpha b", "sub": "a - alpha b", "rsub": "b - alpha a"}[name]

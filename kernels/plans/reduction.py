@@ -100,8 +100,10 @@ def reduction_launch(
         long = in_turn
     blocks = spec.cdiv(kept.size, block_k)
     in_rows = sizes.alone > 0 and not reduced.strides[0] and source in _IN_ROWS
-    if in_rows and sizes.in_turn and reduced.size <= _SHORT_ROW:
-        blocks = spec.cdiv(blocks, sizes.in_turn) if blocks >= _MANY * sizes.in_turn else blocks
+    if in_rows and sizes.tiles_per_block and reduced.size <= _SHORT_ROW:
+        many = blocks // (_MANY * sizes.tiles_per_block)
+        # without a comparison, so that a bundle's calls are the same for few rows and for many
+        blocks = spec.cdiv(blocks, 1 + (sizes.tiles_per_block - 1) * spec.cdiv(many, many + 1))
     return spec.Launch(
         f"reduction:{source}",
         {

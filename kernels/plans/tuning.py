@@ -75,7 +75,7 @@ class Reduction(NamedTuple):
             0 is never.
         pairs: `tile` of numbers with an index; 0: the same.
         whole: up to so many elements one block reduces all: another launch would take longer.
-        in_turn: tiles of short rows that a block takes one after the other; 0: one.
+        tiles_per_block: tiles of short rows that a block takes one after the other; 0: one.
     """
 
     tile: int
@@ -86,7 +86,7 @@ class Reduction(NamedTuple):
     alone: int = 0
     pairs: int = 0
     whole: int = 0
-    in_turn: int = 0
+    tiles_per_block: int = 0
 
 
 class Scans(NamedTuple):
@@ -167,7 +167,7 @@ _REDUCTION: Final = {
     "nvidia": Reduction(4096, 128, 8, 4, 8192),
     "amd": Reduction(4096, 64, 4, 4, 8192, pairs=1024),
     "intel": Reduction(1024, 32, 4, 4, 8192),
-    "cpu": Reduction(256, 256, 1, 4, 32768, alone=16, whole=1 << 20, in_turn=8),
+    "cpu": Reduction(256, 256, 1, 4, 32768, alone=16, whole=1 << 20, tiles_per_block=8),
     "other": Reduction(1024, 32, 4, 4, 8192),
 }
 

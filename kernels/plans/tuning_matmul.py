@@ -419,7 +419,7 @@ class _Fetches(NamedTuple):
     seen: int
 
 
-#: By how many products there are: fewer, and from `_MANY` on.
+#: By m n k, the multiply-adds: fewer, and from `_MANY` on.
 _FEW, _OF_MANY = _Fetches(190, 340, 0, 0), _Fetches(130, 380, 24_000, 5)
 _MANY: Final = 4_000_000_000
 

@@ -131,15 +131,16 @@ int xt_kernel_ask(xtarget_kernel *kernel, const struct xt_given *given, const st
 }
 
 int xtarget_bundle_compile_by(xtarget_bundle *bundle, const char *server, double seconds) {
-  if (!bundle) return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_bundle_compile_by needs a bundle.");
+  if (!bundle)
+    return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_bundle_compile_by needs a bundle."));
   if (!server) server = getenv("XTARGET_COMPILE_SERVER");
   if (!server)
-    return xt_fail(XTARGET_BAD_ARGUMENT, "no compile server is named. Give its address, or set "
-                   "XTARGET_COMPILE_SERVER.");
+    return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "no compile server is named. Give its address, or "
+                           "set XTARGET_COMPILE_SERVER."));
   char *copy = NULL;
   int status = *server ? xt_server_check(server, seconds) : XTARGET_OK;
   if (!status && *server && !(copy = strdup(server))) status = xt_no_memory();
-  if (status) return status;
+  if (status) return xt_told(status);
   pthread_mutex_lock(&bundle->lock);
   free(bundle->server);
   bundle->server = copy;

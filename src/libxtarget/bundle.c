@@ -401,16 +401,16 @@ int xtarget_bundle_kernels(xtarget_bundle *bundle, const char *target,
                            int (*each)(void *data, const char *kernel, const char *dtype),
                            void *data) {
   if (!bundle || !target || !each)
-    return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_bundle_kernels needs a bundle, a target and a "
-                   "function.");
+    return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_bundle_kernels needs a bundle, a target "
+                           "and a function."));
   for (unsigned i = 0; i < bundle->section_count; i++) {
     struct xt_section *section = &bundle->sections[i];
     if (strcmp(section->target, target) != 0) continue;
-    int status = xt_section_read(bundle, section);
+    int status = xt_told(xt_section_read(bundle, section));
     for (uint32_t row = 0; !status && row < section->row_count; row++)
       status = each(data, section->rows[row].kernel, section->rows[row].dtype);
     return status;
   }
-  return xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has nothing for %.80s. Build it for that "
-                 "target too.", bundle->path, target);
+  return xt_told(xt_fail(XTARGET_NOT_IN_BUNDLE, "the bundle %s has nothing for %.80s. Build it for "
+                         "that target too.", bundle->path, target));
 }

@@ -400,7 +400,7 @@ static int first_shape(const struct xt_given *given, int64_t shape[16]) {
   return dimensions;
 }
 
-int xtarget_kernel_outputs(xtarget_kernel *kernel, const xtarget_argument *arguments,
+static int look_up_outputs(xtarget_kernel *kernel, const xtarget_argument *arguments,
                            size_t argument_count, xtarget_tensor *outputs, int64_t (*shapes)[16],
                            size_t capacity, size_t *count) {
   struct xt_given given;
@@ -435,4 +435,10 @@ int xtarget_kernel_outputs(xtarget_kernel *kernel, const xtarget_argument *argum
         .dtype = form->outputs[o].dtype, .ndim = dimensions, .shape = shapes[o]};
   }
   return XTARGET_OK;
+}
+
+int xtarget_kernel_outputs(xtarget_kernel *kernel, const xtarget_argument *arguments,
+                           size_t argument_count, xtarget_tensor *outputs, int64_t (*shapes)[16],
+                           size_t capacity, size_t *count) {
+  return xt_told(look_up_outputs(kernel, arguments, argument_count, outputs, shapes, capacity, count));
 }

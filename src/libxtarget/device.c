@@ -55,7 +55,7 @@ static int opened(int number, int ordinal, void *context, void *native, xtarget_
   if (status) {
     pthread_mutex_destroy(&device->lock);
     free(device);
-    return xt_told(status);
+    return status;
   }
   xt_log(XT_LOG_INFO, "open the device %s (%s) of %s", device->name, device->target, driver->name);
   *result = device;
@@ -64,15 +64,16 @@ static int opened(int number, int ordinal, void *context, void *native, xtarget_
 
 int xtarget_device_open(int driver, int ordinal, xtarget_device **device) {
   if (ordinal < 0)
-    return xt_fail(XTARGET_BAD_ARGUMENT, "a device's number is not below 0, as %d is.", ordinal);
-  return opened(driver, ordinal, NULL, NULL, device);
+    return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "a device's number is not below 0, as %d is.",
+                           ordinal));
+  return xt_told(opened(driver, ordinal, NULL, NULL, device));
 }
 
 int xtarget_device_in(int driver, void *context, void *native, xtarget_device **device) {
   if (!context)
-    return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_device_in needs a context; xtarget_device_open "
-                   "opens a device without one.");
-  return opened(driver, -1, context, native, device);
+    return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_device_in needs a context; "
+                           "xtarget_device_open opens a device without one."));
+  return xt_told(opened(driver, -1, context, native, device));
 }
 
 void xt_device_keep(xtarget_device *device) { atomic_fetch_add(&device->references, 1); }
@@ -98,7 +99,7 @@ const char *xtarget_device_target(const xtarget_device *device) {
 const char *xtarget_device_name(const xtarget_device *device) { return device ? device->name : ""; }
 
 static int no_device(void) {
-  return xt_fail(XTARGET_BAD_ARGUMENT, "this function needs a device. Open one first.");
+  return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "this function needs a device. Open one first."));
 }
 
 int xtarget_device_stream(xtarget_device *device, void **stream) {
@@ -108,13 +109,13 @@ int xtarget_device_stream(xtarget_device *device, void **stream) {
 }
 
 int xtarget_device_synchronize(xtarget_device *device, void *stream) {
-  return device ? device->driver->synchronize(device, stream) : no_device();
+  return device ? xt_told(device->driver->synchronize(device, stream)) : no_device();
 }
 
 int xtarget_device_allocate(xtarget_device *device, size_t size, void **memory) {
   if (!device || !memory) return no_device();
   *memory = NULL;
-  return device->driver->allocate(device, size ? size : 1, memory);
+  return xt_told(device->driver->allocate(device, size ? size : 1, memory));
 }
 
 void xtarget_device_free(xtarget_device *device, void *memory) {
@@ -125,8 +126,9 @@ int xtarget_device_clear(xtarget_device *device, void *stream, void *memory, siz
   static const uint8_t zero = 0;
   if (!device) return no_device();
   if (!size) return XTARGET_OK;
-  if (!memory) return xt_fail(XTARGET_BAD_ARGUMENT, "the address of %zu bytes is NULL.", size);
-  return device->driver->fill(device, stream, memory, &zero, 1, size);
+  if (!memory)
+    return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "the address of %zu bytes is NULL.", size));
+  return xt_told(device->driver->fill(device, stream, memory, &zero, 1, size));
 }
 
 int xtarget_device_copy(xtarget_device *device, void *to, const void *from, size_t size,
@@ -134,8 +136,8 @@ int xtarget_device_copy(xtarget_device *device, void *to, const void *from, size
   if (!device) return no_device();
   if (!size) return XTARGET_OK;
   if (!to || !from)
-    return xt_fail(XTARGET_BAD_ARGUMENT, "a copy of %zu bytes needs two addresses.", size);
-  return device->driver->copy(device, to, from, size, to_device);
+    return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "a copy of %zu bytes needs two addresses.", size));
+  return xt_told(device->driver->copy(device, to, from, size, to_device));
 }
 
 /* ---------------------------------------------------------------------------------- loading */

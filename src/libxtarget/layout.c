@@ -129,14 +129,15 @@ int xtarget_from_dlpack(const void *given, xtarget_tensor *tensor) {
   const struct xt_dl_tensor *from = given;
   int dtype = 0;
   if (!from || !tensor)
-    return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_from_dlpack needs a DLTensor and a tensor.");
+    return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_from_dlpack needs a DLTensor and a "
+                           "tensor."));
   while (dtype < XTARGET_DTYPE_COUNT &&
          (codes[dtype].code != from->dtype.code || codes[dtype].bits != from->dtype.bits))
     dtype++;
   if (dtype == XTARGET_DTYPE_COUNT || from->dtype.lanes != 1)
-    return xt_fail(XTARGET_BAD_ARGUMENT, "the tensor's elements (DLPack code %d, %d bits, %d lanes) "
-                   "are of no dtype that kernels take.", from->dtype.code, from->dtype.bits,
-                   from->dtype.lanes);
+    return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "the tensor's elements (DLPack code %d, %d bits, %d "
+                           "lanes) are of no dtype that kernels take.", from->dtype.code,
+                           from->dtype.bits, from->dtype.lanes));
   tensor->data = from->data ? (char *)from->data + from->byte_offset : NULL;
   tensor->dtype = dtype;
   tensor->ndim = from->dimensions;

@@ -20,7 +20,8 @@ static int read_binaries(const xtarget_bundle *bundle, const struct xt_section *
 
 int xtarget_bundle_verify(xtarget_bundle *bundle) {
   int status = XTARGET_OK;
-  if (!bundle) return xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_bundle_verify needs a bundle.");
+  if (!bundle)
+    return xt_told(xt_fail(XTARGET_BAD_ARGUMENT, "xtarget_bundle_verify needs a bundle."));
   for (unsigned i = 0; !status && i < bundle->section_count; i++) {
     struct xt_section *section = &bundle->sections[i];
     status = xt_section_read(bundle, section);
@@ -31,5 +32,5 @@ int xtarget_bundle_verify(xtarget_bundle *bundle) {
       xt_record_drop(record);
     }
   }
-  return status;
+  return xt_told(status);
 }

@@ -151,6 +151,17 @@ def test_a_caller_chooses_among_the_configurations_that_were_built(
     assert caught.value.status == NOT_IN_BUNDLE
 
 
+def test_a_bundle_for_few_rows_serves_many(library: Library, device: Device, path: Path) -> None:
+    """A block takes several of them on a CPU."""
+    bundle = library.open(path)
+    total = Kernel(device, bundle, "sum", "float32", {"axis": "1"})
+    for rows in (3, 255, 256, 1001):
+        x = normal(rows, 1000)
+        np.testing.assert_allclose(total(x), x.sum(1), rtol=1e-4, atol=1e-4)
+    total.release()
+    library.close(bundle)
+
+
 def test_options_are_compared_as_numbers(library: Library, device: Device, path: Path) -> None:
     bundle, x = library.open(path), normal(9, 1000)
     for axis in ("1", "1.0"):

@@ -172,3 +172,36 @@ def test_a_zero_keeps_its_sign_in_tritons_launching() -> None:
     out = np.zeros(16, np.float32)
     zeros[(1,)](np.zeros(16, np.float32), out)
     np.testing.assert_array_equal(np.signbit(out), [True] * 6 + [False, True] + [False] * 8)
+
+
+@triton.jit
+def differences(x, out, COUNT: tl.constexpr):
+    i = tl.arange(0, 16)
+    now = tl.load(x + i)
+    last = now
+    least, before_last = last, (now, last)
+    for step in range(COUNT):
+        least = before_last[1]
+        before_last = (last, last)
+        last = now
+        now += step + 1
+    number, same = now, now
+    step = 0
+    while step < COUNT:
+        same = number
+        number += 1
+        step += 1
+    tl.store(out + i, (now - last) + 10 * (last - least) + 100 * (number - same))
+
+
+@pytest.mark.parametrize(("count", "right"), [(0, 0), (1, 101), (4, 154)])
+def test_names_of_one_value_before_a_loop_are_two_in_it(
+    device: str, count: int, right: int
+) -> None:
+    """Triton 3.6 to 3.9 give the first value to one that takes another's in each step."""
+    xtarget.kernel(
+        inputs=("x",), outputs={"out": "x"}, grid=1, constants={"COUNT": count},
+        name=f"test.differences{count}", num_warps=1,
+    )(differences)  # fmt: skip
+    x = np.arange(16, dtype=np.float32)
+    np.testing.assert_array_equal(xtarget.run(f"test.differences{count}", x, device=device), right)

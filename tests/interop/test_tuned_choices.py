@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -260,21 +259,6 @@ def test_a_choice_that_cannot_be_read_is_told_once(caplog: pytest.LogCaptureFixt
         assert planning.make_plan(libraries.find("matmul"), call).launches
     (record,) = caplog.records
     assert "its choice is m=x, n=32, where this version" in record.getMessage()
-
-
-def test_tables_have_the_fields_that_files_are_compared_with() -> None:
-    """Each table that a plan asks is in the list, and those that we ship say the same."""
-    plans = libraries.own_folder() / "plans"
-    asked = re.findall(
-        r"(?:chosen|_varied)\(\s*call,\s+\"([^\"]+)\"",
-        "".join(path.read_text("utf-8") for path in plans.glob("tuned*.py")),
-    )
-    assert len(asked) == 10
-    assert [table for table in asked if tunings.fields(table) is None] == []
-    for target in ("cpu:spirv64", "nvidia:sm_80", "nvidia:sm_90"):
-        for entry in tunings.shipped_entries(target):
-            names = tuple(part.partition("=")[0] for part in entry.best.split(", "))
-            assert names in (("default",), tunings.fields(entry.table))
 
 
 def test_of_two_files_the_fastest_result_is_the_choice() -> None:

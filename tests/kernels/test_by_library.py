@@ -359,7 +359,9 @@ _WHOLES = torch.tensor([[1, -2, 7, 0]] * 3)
     [
         ("add", [_HALVES, _HALVES.T.reshape(3, 4)], {"alpha": 0.5}),
         ("add", [_WHOLES, _WHOLES.int()], {"alpha": 3}),
+        ("add", [_WHOLES > 0, _WHOLES < 3], {"alpha": -1}),
         ("sub", [_HALVES, 2], {"alpha": 2}),
+        ("sub", [_WHOLES.int(), (30 * _WHOLES).to(torch.int8)], {"alpha": -3}),
         ("rsub", [_WHOLES, _HALVES], {"alpha": -0.5}),
         ("div", [_HALVES, _WHOLES], {"rounding_mode": "floor"}),
         ("div", [_WHOLES, _WHOLES + 3], {"rounding_mode": "trunc"}),

@@ -3,6 +3,7 @@ launches, and results are the same by each of them."""
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from typing import Any
 
@@ -42,6 +43,13 @@ CALLS: list[tuple[str, str, tuple[Any, ...], dict[str, Any]]] = [
     ("sort", "sort", (array("float32", 64, 131072),), {}),
     ("sort", "randperm", (), {"n": 100_000, "seed": 1}),
 ]
+#: Of the tables that none of these asks.
+OTHERS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    *((name, (array("float32", 512, 512),), {}) for name in ("exp", "softmax", "cumsum")),
+    ("sum", (array("float32", 8192, 8192),), {"axis": 0}),
+    ("matmul", (array("float16", 512, 512),) * 2, {}),
+    ("matmul", (array("float16", 4000, 4017), array("float16", 4017, 4001)), {}),
+]
 
 
 def planned(name: str, types: Any, options: Any, taken: Any, target: str = HOPPER) -> Any:
@@ -67,6 +75,27 @@ def test_a_choice_reaches_the_launches(table: str, name: str, types: Any, option
         assert plan.outputs == usual.outputs
         others += plan.launches != usual.launches
     assert others >= 2  # some numbers are of kernels that this call does not need
+
+
+def test_tables_have_the_numbers_that_plans_ask() -> None:
+    """So measurements of these numbers can be imported, and those that we ship serve."""
+    seen = [
+        one
+        for name, types, options in (*(call[1:] for call in CALLS), *OTHERS)
+        for one in planned(name, types, options, {})[1]
+    ]
+    for _, name, shapes, options in OUTER:
+        seen += planned(name, [array("float32", *one) for one in shapes], options, {}, CPU)[1]
+    asked = {one.asked.table: list(one.asked.default._asdict()) for one in seen}
+    assert json.loads((libraries.own_folder() / "tables.json").read_text("utf-8")) == asked
+    for target in (CPU, "nvidia:sm_80", HOPPER):
+        for entry in tunings.shipped_entries(target):
+            names = [part.partition("=")[0] for part in entry.best.split(", ")]
+            assert names in (["default"], asked[entry.table])
+    served = {
+        one.asked.words()["kernel"]: one.how for one in seen if one.asked.table == "reduction"
+    }
+    assert served["sum"] == "measured"
 
 
 @pytest.mark.parametrize("target", [HOPPER, "amd:gfx942"])

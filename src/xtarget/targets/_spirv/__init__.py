@@ -8,7 +8,7 @@ In the order of the data:
     frontend.lowering   Triton's passes, and ours between them, down to LLVM IR with AMD's
                         intrinsics
     frontend.dots       large dots as loops, in Triton's GPU IR; `llvm.dot_operands` places what
-                        they read
+                        they read, and `frontend.carriers` says whose sum stays there
     worker.client       hands LLVM IR to a child process
     worker.main         the child: a fork for every request, because LLVM may end the process or
                         keep state

@@ -17,10 +17,15 @@ constant whose sign has been extended, so of four elements beside each other wit
 Calls with tuples: Triton 3.6 names a specialization of a function by the values in its tuples one
 after the other, so f((a,), ()) and f((), (a,)) are one to it, and the second call runs the code of
 the first. Later Tritons name the tuples' types. Here the name says how the values are grouped.
+
+Names of one value: Triton 3.6 to 3.9 finds what a loop carries by comparing values before it and
+after one step. So of two names that stand for one value before it, the one that only takes the
+other's value (`last = total` in each step) is not carried, and keeps its first value. Here it is.
 """
 
 from __future__ import annotations
 
+import ast
 import inspect
 import math
 from collections.abc import Callable
@@ -49,6 +54,7 @@ def mend_front_end() -> None:
     from triton.language.semantic import TritonSemantic
 
     version = tuple(int(part) for part in triton.__version__.split(".")[:2])
+    _carry_names_of_one_value(code_generator)
     if version < _RIGHT_ZEROS:
         TritonSemantic.scalar_constant = _constant(TritonSemantic.scalar_constant)
         if not hasattr(ir.builder, "create_fneg"):
@@ -59,6 +65,35 @@ def mend_front_end() -> None:
         TritonSemantic.load = _filled(TritonSemantic.load)
     if version < _RIGHT_EXCHANGES:
         TritonSemantic.atomic_cas = _exchanged(TritonSemantic.atomic_cas)
+
+
+def _carry_names_of_one_value(code_generator: Any) -> None:
+    """Let loops carry what takes the place of a value that it was before the loop, too."""
+    generator = code_generator.CodeGenerator
+    original = generator._find_carries
+
+    def find_carries(self: Any, node: Any, liveins: Any, ignore: Any = frozenset()) -> Any:
+        names, handles, types = original(self, node, liveins, ignore)
+        if not is_ours(self):
+            return names, handles, types
+        written = {
+            one.id
+            for statement in node.body
+            for one in ast.walk(statement)
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        }
+        for name, value in liveins.items():
+            if name not in written or name in names or name in ignore:
+                continue
+            if code_generator._is_triton_value(value):
+                own = code_generator.flatten_values_to_ir([value])
+                if any(one in handles for one in own):
+                    names.append(name)
+                    handles.extend(own)
+                    types.append(value.type)
+        return names, handles, types
+
+    generator._find_carries = find_carries
 
 
 def _name_by_groups(code_generator: Any) -> None:

@@ -12,7 +12,6 @@ memory, and `dot_operands` makes in LLVM IR what they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -22,8 +21,9 @@ from ...._values.value_classes import value_class
 from ..llvm.text import ADDRESS
 from .carriers import Carrier, carrier_of
 from .cpu_options import DOT_ELEMENTS
-from .structure import Editor, Operation, type_of
+from .structure import Operation, type_of
 from .types import Layout, Type
+from .writer import Writer, blocked, sliced
 
 __all__ = ["Dot", "Loops", "Operand", "loop_over_dots", "tile_of"]
 
@@ -120,91 +120,6 @@ class Tile:
     layout: Layout
 
 
-class _Writer(Editor):
-    """An editor with parts that loops consist of."""
-
-    def scaled(self, value: Any, factor: int) -> Any:
-        return self.create_mul(value, self.get_int32(factor))
-
-    def of(self, element: Any, shape: tuple[int, ...], layout: Layout) -> Any:
-        """A tensor type; the element type is the builder's."""
-        return self.tensor(element, shape, self.layout(layout, shape))
-
-    def indices(self, shape: tuple[int, ...], axis: int, layout: Layout, stride: int) -> Any:
-        """A tensor of the index along `axis` times `stride`."""
-        others = [a for a in range(len(shape)) if a != axis]
-        line = layout
-        for a in reversed(others):
-            line = _slice(a, line)
-        size = shape[axis]
-        type_ = self.of(self.element("i32"), (size,), line)
-        value = self.create_make_range(type_, 0, size)
-        if stride != 1:
-            factor = self.create_splat(type_, self.get_int32(stride))
-            value = self.create_mul(value, factor)
-        for a in others:
-            value = self.create_expand_dims(value, a)
-        if any(shape[a] != 1 for a in others):
-            value = self.create_broadcast(value, self.of(self.element("i32"), shape, layout))
-        return value
-
-    def places(self, base: Any, of: Any, shape: tuple[int, ...], layout: Layout, row: int) -> Any:
-        """Pointers to all elements of a tensor whose last axis has neighbours side by side, and the
-        one before it rows `row` elements apart; a tensor with one axis has only these rows.
-        """
-        strides = [row, 1] if len(shape) > 1 else [row]
-        for axis in range(len(shape) - 3, -1, -1):
-            strides.insert(0, strides[0] * shape[axis + 1])
-        offsets = None
-        for axis, stride in enumerate(strides):
-            term = self.indices(shape, axis, layout, stride)
-            offsets = term if offsets is None else self.create_add(offsets, term)
-        many = self.create_splat(self.of(self.pointer(of), shape, layout), base)
-        return self.create_addptr(many, offsets)
-
-    def converted(self, value: Any, old: Type, new: str) -> Any:
-        """Elements of another type."""
-        if old.element == new:
-            return value
-        to = self.like(old, new)
-        if old.element.startswith("f8"):
-            return self.create_fp_to_fp(value, to, None)
-        if old.element == "i8":
-            return self.create_int_cast(value, to, True)
-        return (self.create_fp_trunc if old.element == "f32" else self.create_fp_ext)(value, to)
-
-    def load(self, places: Any) -> Any:
-        return self.create_load(places, *self._policy, False)
-
-    def store(self, places: Any, value: Any) -> None:
-        self.create_store(places, value, *self._policy)
-
-    @property
-    def _policy(self) -> tuple[Any, ...]:
-        """The cache policy of an access: none."""
-        if self.has_cache_policies:
-            return (self.get_cache_policy("none", "evict_normal"),)
-        from triton._C.libtriton import ir
-
-        return ir.CACHE_MODIFIER.NONE, ir.EVICTION_POLICY.NORMAL
-
-
-def _slice(axis: int, layout: Layout) -> Layout:
-    return Layout("ttg.slice", (("dim", axis), ("parent", layout)))
-
-
-def _blocked(threads: Sequence[int], warps: Sequence[int], order: Sequence[int]) -> Layout:
-    return Layout(
-        "ttg.blocked",
-        (
-            ("sizePerThread", (1,) * len(order)),
-            ("threadsPerWarp", tuple(threads)),
-            ("warpsPerCTA", tuple(warps)),
-            ("order", tuple(order)),
-        ),
-    )
-
-
 def loop_over_dots(module: Any, loops: Loops) -> int:
     """Make loops of the large dots of Triton's GPU IR, in place.
 
@@ -219,7 +134,7 @@ def loop_over_dots(module: Any, loops: Loops) -> int:
     Raises:
         CompileError: there is no room for a dot, and it is too large to be written out.
     """
-    write = _Writer(module)
+    write = Writer(module)
     defined = {
         result.id(): operation for operation in write.operations for result in operation.results
     }
@@ -297,11 +212,11 @@ def tile_of(dot: Dot, loops: Loops) -> Tile | None:
     return Tile(
         rows * lanes_m * warps_m,
         columns * lanes_n * warps_n,
-        _blocked((lanes_m, lanes_n), (warps_m, warps_n), (1, 0)),
+        blocked((lanes_m, lanes_n), (warps_m, warps_n), (1, 0)),
     )
 
 
-def _loop(write: _Writer, dot: Dot, tile: Tile, loops: Loops) -> Any:
+def _loop(write: Writer, dot: Dot, tile: Tile, loops: Loops) -> Any:
     """Write the operations in place of a dot, and return their result."""
     _store(write, dot, 0, dot.a)
     _store(write, dot, 1, dot.b)
@@ -312,7 +227,7 @@ def _loop(write: _Writer, dot: Dot, tile: Tile, loops: Loops) -> Any:
 
 
 def _loop_with_sum_in_place(
-    write: _Writer, operation: Operation, dot: Dot, tile: Tile, loops: Loops, carrier: Carrier
+    write: Writer, operation: Operation, dot: Dot, tile: Tile, loops: Loops, carrier: Carrier
 ) -> None:
     """Write the operations in place of a dot whose sum stays where it is from step to step."""
     write.go_before(operation)
@@ -335,7 +250,7 @@ def _starts(dot: Dot) -> list[int]:
     return [0, sizes[0], sizes[0] + sizes[1]]
 
 
-def _store(write: _Writer, dot: Dot, number: int, operand: Operand) -> None:
+def _store(write: Writer, dot: Dot, number: int, operand: Operand) -> None:
     """Store an operand, or the sum, row by row."""
     inner, shape = write.element(dot.inner), dot.shapes[number]
     base = _base(write, _starts(dot)[number], write.pointer(inner))
@@ -345,7 +260,7 @@ def _store(write: _Writer, dot: Dot, number: int, operand: Operand) -> None:
     write.store(write.places(base, inner, shape, operand.type.layout, shape[-1]), value)
 
 
-def _sum(write: _Writer, dot: Dot, loops: Loops) -> Any:
+def _sum(write: Writer, dot: Dot, loops: Loops) -> Any:
     """The sum from the memory for it, in the dot's layout."""
     inner, layout = write.element(dot.inner), _by_rows(dot.shapes[2], loops)
     # a separate function, and not pure: otherwise, where both ways of a branch end with a dot, MLIR
@@ -357,7 +272,7 @@ def _sum(write: _Writer, dot: Dot, loops: Loops) -> Any:
     return write.create_convert_layout(dot.c.value.get_type(), value)
 
 
-def _multiply(write: _Writer, dot: Dot, tile: Tile) -> None:
+def _multiply(write: Writer, dot: Dot, tile: Tile) -> None:
     """Add the product of the operands to the sum, in the memory for them."""
     m, n, k, inner = dot.m, dot.n, dot.k, write.element(dot.inner)
     bases = [_base(write, at, write.pointer(inner)) for at in _starts(dot)]
@@ -397,7 +312,7 @@ def _multiply(write: _Writer, dot: Dot, tile: Tile) -> None:
     write.create_barrier()
 
 
-def _in_layout(write: _Writer, dot: Dot, value: Any, loops: Loops) -> Operand:
+def _in_layout(write: Writer, dot: Dot, value: Any, loops: Loops) -> Operand:
     """The sum before the dot, in another layout. In the layout of the dot each thread has a square,
     and a CPU's JIT cannot store a square in one piece; it can store a thread's row."""
     type_ = replace(dot.c.type, layout=_by_rows(dot.shapes[2], loops))
@@ -415,10 +330,10 @@ def _by_rows(shape: tuple[int, ...], loops: Loops) -> Layout:
         lanes //= all_lanes[0]
         all_warps.insert(0, min(warps, size // all_lanes[0]))
         warps //= all_warps[0]
-    return _blocked([lanes, *all_lanes], [warps, *all_warps], range(len(shape))[::-1])
+    return blocked([lanes, *all_lanes], [warps, *all_warps], range(len(shape))[::-1])
 
 
-def _base(write: _Writer, at: int, pointer: Any, own: int | None = None) -> Any:
+def _base(write: Writer, at: int, pointer: Any, own: int | None = None) -> Any:
     """The address of a byte of the memory for operands; with `own` by an operation that is not
     moved, nor taken for another one.
     """
@@ -430,9 +345,9 @@ def _base(write: _Writer, at: int, pointer: Any, own: int | None = None) -> Any:
     return base
 
 
-def _broadcast(write: _Writer, base: Any, inner: Any, tile: Tile, axis: int, distance: int) -> Any:
+def _broadcast(write: Writer, base: Any, inner: Any, tile: Tile, axis: int, distance: int) -> Any:
     """A column (axis 1) or a row (axis 0) of an operand, for every element of the tile."""
-    size, layout = (tile.m, tile.n)[1 - axis], _slice(axis, tile.layout)
+    size, layout = (tile.m, tile.n)[1 - axis], sliced(axis, tile.layout)
     value = write.load(write.places(base, inner, (size,), layout, distance))
     value = write.create_expand_dims(value, axis)
     if (tile.m, tile.n)[axis] == 1:
