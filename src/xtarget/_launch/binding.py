@@ -75,7 +75,7 @@ def bind(
     argument_types(spec, args, views)  # says what does not fit before a device is opened
     opened = registry.open_device(place)
     reads = None if kernel.fixed else plan_values.Reads(spec.plan)
-    checks = [] if reads is None or reads.holds is plan_values.always else [reads.holds]
+    checks: list[Callable[[], bool]] = []
     as_set = setting_holds(spec, options)
     if as_set is not None:
         checks.append(as_set)
@@ -92,6 +92,8 @@ def bind(
         tracer, planned = call_plans.planned(given, opened.info, contiguous)
         if reads is not None:
             reads.leave_own()
+    if reads is not None and reads.holds is not plan_values.always:
+        checks.append(reads.holds)
     if is_apart() and len(planned.launches) > 1:
         info = opened.info
         wanted = [

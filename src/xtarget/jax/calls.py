@@ -108,8 +108,10 @@ def _call(
     if known is None or known.kernel is not kernel or not known.holds():
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
+        reads = plan_values.Reads(kernel.spec.plan)
         made = _planned(kernel, taken, options)
-        known = _known[key] = _Known(kernel, plan_values.holds(kernel.spec.plan), made)
+        reads.leave_own()
+        known = _known[key] = _Known(kernel, reads.holds, made)
     return known.call
 
 
