@@ -77,8 +77,8 @@ class Reads:
     def leave_own(self) -> None:
         """Forget what the plan itself has changed since, lists, tables and names (`calls += 1`):
         what it notes there is nothing that it reads. What was None is made once."""
-        self._changes = [one for one in self._changes if one[1](_now(one[0])) == one[2]]
-        self._stays = [
+        changes = [one for one in self._changes if one[1](_now(one[0])) == one[2]]
+        stays = [
             (read, value)
             for read, value in self._stays
             if value is None
@@ -86,7 +86,9 @@ class Reads:
             or self._stored.isdisjoint((read[1], id(read[0])))
             or _state(_now(read)) == _state(value)
         ]
-        self._compare()
+        if len(changes) + len(stays) < len(self._changes) + len(self._stays):
+            self._changes, self._stays = changes, stays
+            self._compare()
 
 
 def always() -> bool:
