@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xtarget._kernels.plan_values import Reads
+from xtarget._kernels import libraries
+from xtarget._kernels.plan_values import Reads, always, reads_of
 
 
 class _Kept:
@@ -164,3 +165,7 @@ def test_what_array_libraries_have_themselves_is_not_looked_at() -> None:
     assert reads.holds()
     layer.bias = 2.0
     assert not reads.holds()
+
+
+def test_of_our_own_library_nothing_is_looked_at() -> None:
+    assert reads_of(libraries.find("matmul")).holds is always

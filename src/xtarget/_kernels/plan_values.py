@@ -18,11 +18,14 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._values.conditions import all_of
 
-__all__ = ["Reads", "always"]
+if TYPE_CHECKING:
+    from .libraries import RegisteredKernel
+
+__all__ = ["Reads", "always", "reads_of"]
 
 _MISSING = object()
 #: How a value is read: what holds it, its name there, and a key of `_TEXTS`.
@@ -58,7 +61,7 @@ class Reads:
 
     holds: Callable[[], bool]
 
-    def __init__(self, plan: Callable[..., Any]) -> None:
+    def __init__(self, plan: Callable[..., Any] | None) -> None:
         walk = _Walk()
         walk.look(plan)
         self._stored = walk.stored
@@ -89,6 +92,11 @@ class Reads:
         if len(changes) + len(stays) < len(self._changes) + len(self._stays):
             self._changes, self._stays = changes, stays
             self._compare()
+
+
+def reads_of(kernel: RegisteredKernel) -> Reads:
+    """What a kernel's plan reads; nothing of our own library, whose modules nobody changes."""
+    return Reads(None if kernel.fixed else kernel.spec.plan)
 
 
 def always() -> bool:

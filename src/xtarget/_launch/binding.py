@@ -74,7 +74,7 @@ def bind(
     place = place_of(spec, [*views, out_view, *given.out_views], device)
     argument_types(spec, args, views)  # says what does not fit before a device is opened
     opened = registry.open_device(place)
-    reads = None if kernel.fixed else plan_values.Reads(spec.plan)
+    reads = plan_values.reads_of(kernel)
     checks: list[Callable[[], bool]] = []
     as_set = setting_holds(spec, options)
     if as_set is not None:
@@ -90,9 +90,8 @@ def bind(
         tracer, planned = warm.tracer, warm.planned
     else:
         tracer, planned = call_plans.planned(given, opened.info, contiguous)
-        if reads is not None:
-            reads.leave_own()
-    if reads is not None and reads.holds is not plan_values.always:
+        reads.leave_own()
+    if reads.holds is not plan_values.always:
         checks.append(reads.holds)
     if is_apart() and len(planned.launches) > 1:
         info = opened.info

@@ -108,7 +108,7 @@ def _call(
     if known is None or known.kernel is not kernel or not known.holds():
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
-        reads = plan_values.Reads(kernel.spec.plan)
+        reads = plan_values.reads_of(kernel)
         made = _planned(kernel, taken, options)
         reads.leave_own()
         known = _known[key] = _Known(kernel, reads.holds, made)
