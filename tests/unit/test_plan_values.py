@@ -54,6 +54,7 @@ def _changes() -> dict[str, tuple[Callable[[], Any], Callable[[], None]]]:
     ordered, defaults = collections.OrderedDict(k=2.0), collections.defaultdict(float, k=2.0)
     nested, lists, queue = {"a": {"k": 2.0}}, {"a": [2.0]}, collections.deque([2.0])
     objects, table, zeros, ones = [_Slotted()], {"f": _factor_of}, [0.0], [1]
+    arrays, mixed = {"a": np.array([2.0])}, {"f": len, "l": ([2.0],)}
     default = types.FunctionType(_with_default.__code__, {}, "default", ((2.0,),))
     code = types.FunctionType(_factor_of.__code__, {}, "code")
     return {
@@ -69,6 +70,9 @@ def _changes() -> dict[str, tuple[Callable[[], Any], Callable[[], None]]]:
         "list in a table": (lambda: lists["a"][0], _set(lists["a"], 0, 3.0)),
         "deque": (lambda: queue[0], _set(queue, 0, 3.0)),
         "array": (lambda: array[0], _set(array, 0, 3.0)),
+        "array in a table": (lambda: arrays["a"][0], _set(arrays["a"], 0, 3.0)),
+        "list in a table of functions": (lambda: mixed["l"][0][0], _set(mixed["l"][0], 0, 3.0)),
+        "more in a table": (lambda: len(table), _set(table, "g", len)),
         "object in a list": (
             lambda: objects[0].factor,
             lambda: setattr(objects[0], "factor", 3.0),

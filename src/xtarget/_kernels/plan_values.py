@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import marshal
+import operator
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -65,7 +66,7 @@ class Reads:
         walk = _Walk()
         walk.look(plan)
         self._stored = walk.stored
-        self._changes = [(read, *_told(now)) for read, now in walk.found if _may_change(now)]
+        self._changes = [(read, _sameness(now)) for read, now in walk.found if _may_change(now)]
         self._stays = [(read, now) for read, now in walk.found if not _may_change(now)]
         self._compare()
 
@@ -73,14 +74,14 @@ class Reads:
         stays, changes = _stays(self._stays), self._changes
 
         def same() -> bool:
-            return stays() and all(told(_now(read)) == state for read, told, state in changes)
+            return stays() and all(is_same(_now(read)) for read, is_same in changes)
 
         self.holds = same if changes else stays
 
     def leave_own(self) -> None:
         """Forget what the plan itself has changed since, lists, tables and names (`calls += 1`):
         what it notes there is nothing that it reads. What was None is made once."""
-        changes = [one for one in self._changes if one[1](_now(one[0])) == one[2]]
+        changes = [(read, is_same) for read, is_same in self._changes if is_same(_now(read))]
         stays = [
             (read, value)
             for read, value in self._stays
@@ -283,7 +284,7 @@ def _is_array(value: Any) -> bool:
 
 def _may_change(value: Any) -> bool:
     """Whether another value may be in the same object."""
-    if type(value) in (tuple, frozenset):
+    if isinstance(value, tuple | frozenset):
         return any(map(_may_change, value))
     return isinstance(value, _CONTAINERS) or _is_array(value)
 
@@ -303,10 +304,35 @@ class _Itself:
         return id(self._value)
 
 
-def _told(value: Any) -> tuple[Callable[[Any], Any], Any]:
-    """What tells how a value is that may change, and how it is now."""
-    told = _dumped if _is_plain(value) else _state
-    return told, told(value)
+def _sameness(value: Any) -> Callable[[Any], bool]:
+    """What tells whether a value that may change is as it is now."""
+    if _is_plain(value):
+        dumped = _dumped(value)
+        return lambda now: _dumped(now) == dumped
+    state, parts = _state(value), list(_parts(value))
+    quick = bool(parts) and not any(_is_array(one) for _, own in parts for one in own)
+
+    def is_same(now: Any) -> bool:
+        if quick and now is value and all(_has(part, own) for part, own in parts):
+            return True
+        return bool(_state(now) == state)
+
+    return is_same
+
+
+def _parts(value: Any, depth: int = 0) -> Iterator[tuple[Any, list[Any]]]:
+    """A container with its elements, and those in it that may change."""
+    if depth < _DEEPEST and isinstance(value, _CONTAINERS) and len(value) <= _MOST_ELEMENTS:
+        own = _elements(value)
+        yield value, own
+        for one in own:
+            if _may_change(one):
+                yield from _parts(one, depth + 1)
+
+
+def _has(container: Any, elements: list[Any]) -> bool:
+    now = _elements(container)
+    return len(now) == len(elements) and all(map(operator.is_, now, elements))
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
