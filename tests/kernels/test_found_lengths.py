@@ -60,6 +60,12 @@ def test_what_says_no_length(device: str, args: list[Any], message: str) -> None
         xtarget.run("bincount", *args, device=device)
 
 
+def test_the_reference_says_it_too() -> None:
+    with pytest.raises(ArgumentError, match="so no largest integer, which says length"):
+        xtarget.run("bincount", INDEX[:0], impl="host")
+    assert not xtarget.run("bincount", INDEX[:0], length=3, impl="host").any()
+
+
 def test_an_observed_call_finds_it_too(device: str) -> None:
     with xtarget.profile() as profile:
         found = xtarget.run("bincount", INDEX, device=device)

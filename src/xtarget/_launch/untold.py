@@ -3,7 +3,7 @@ are."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,14 @@ from .._arrays import adopt, is_scalar, view_of
 from .._devices import streams
 from .._kernels import libraries
 from .._values.errors import ArgumentError
-from ..spec import KernelSpec
+from ..spec import ArrayType, KernelSpec
 from ..targets.optional import Capturable
 from .order import Order
 
 if TYPE_CHECKING:
     from .._values.aliases import Args, Options
 
-__all__ = ["UntoldError", "check_told", "found_in"]
+__all__ = ["UntoldError", "check_found", "check_told", "found_in"]
 
 
 class UntoldError(ArgumentError):
@@ -58,18 +58,32 @@ def found_in(kernel: str, args: Args, device: Any, stream: Any, options: Options
     return told
 
 
-def _largest(
-    spec: KernelSpec, place: int, option: str, index: Any, device: Any, stream: Any
-) -> int:
-    type_ = None if is_scalar(index) else view_of(adopt(index)).type
-    if type_ is None or "int" not in type_.dtype:
-        return 0  # the plan says what it takes
+def check_found(spec: KernelSpec, types: Sequence[Any], options: Mapping[str, Any]) -> None:
+    """Raises:
+    ArgumentError: an option is left out, and what says it is empty.
+    """
+    for name in _untold(spec, options):
+        place, _ = spec.found[name]
+        if isinstance(types[place], ArrayType):
+            _check_some(spec, place, name, types[place])
+
+
+def _check_some(spec: KernelSpec, place: int, option: str, type_: ArrayType) -> None:
     if not type_.size:
         of = spec.inputs[place].rstrip("?")
         raise ArgumentError(
             f"{spec.name}: {of} has shape {type_.shape}, so no largest integer, which says "
             f"{option}. Give {option}=."
         )
+
+
+def _largest(
+    spec: KernelSpec, place: int, option: str, index: Any, device: Any, stream: Any
+) -> int:
+    type_ = None if is_scalar(index) else view_of(adopt(index)).type
+    if type_ is None or "int" not in type_.dtype:
+        return 0  # the plan says what it takes
+    _check_some(spec, place, option, type_)
     lookup = import_module(f"{__package__}.lookup")  # it stands above this file
     found = lookup.find("max", (index,), None, device, {}, stream)
     on = None if stream is None else streams.resolve(found.call.device, stream)
