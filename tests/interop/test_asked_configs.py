@@ -74,6 +74,14 @@ def test_explain_says_who_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert "BLOCK=512" in str(launch["constants"])
 
 
+def test_what_a_reference_compares_has_no_configuration(
+    cpu: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("run", "add", "--shape", "8x8", "--device", cpu, "--check")
+    code, out, _ = here(capsys, *words, "--option", "config=block=256")
+    assert code == 0, out
+
+
 @pytest.mark.parametrize(
     ("name", "config", "says"),
     [
