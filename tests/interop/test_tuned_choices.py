@@ -22,7 +22,7 @@ from xtarget._launch import planning, trials, tuning_search
 from xtarget._values.choosing import bounds_of, octave_of
 from xtarget._values.symbols import Tracer
 from xtarget._values.types import Target
-from xtarget.spec import ArrayType
+from xtarget.spec import ArrayType, contiguous_strides
 
 TARGET, SIDE = "cpu:spirv64", 40
 #: The configurations that are tried, of the many.
@@ -262,6 +262,19 @@ def test_a_choice_that_cannot_be_read_is_told_once(caplog: pytest.LogCaptureFixt
     assert "its choice is m=x, n=32, where this version" in record.getMessage()
 
 
+#: Calls whose plans ask most tables.
+_CALLS: dict[str, list[tuple[int, ...]]] = {
+    "add": [(512, 512)] * 2,
+    "attention": [(1, 2, 512, 64)] * 3,
+    "conv2d": [(1, 32, 32, 32), (32, 32, 3, 3)],
+    "cumsum": [(512, 512)],
+    "matmul": [(512, 512)] * 2,
+    "softmax": [(512, 512)],
+    "sort": [(512, 512)],
+    "sum": [(512, 512)],
+}
+
+
 def test_tables_have_the_fields_that_files_are_compared_with() -> None:
     """Each table that a plan asks is in the list, and those that we ship say the same."""
     plans = libraries.own_folder() / "plans"
@@ -271,6 +284,15 @@ def test_tables_have_the_fields_that_files_are_compared_with() -> None:
     )
     assert len(asked) == 10
     assert [table for table in asked if tunings.fields(table) is None] == []
+    made: dict[str, tuple[str, ...]] = {}
+    for target in map(Target.parse, (TARGET, "nvidia:sm_80", "nvidia:sm_90")):
+        for name, shapes in _CALLS.items():
+            layouts = [ArrayType("float16", s, contiguous_strides(s)) for s in shapes]
+            with tunings.trying({}) as seen:
+                planning.plan_of_layouts(libraries.find(name), layouts, {}, target)
+            made |= {one.asked.table: one.asked.default._fields for one in seen}
+    assert made == {table: tunings.fields(table) for table in made}
+    assert len(made) >= len(asked)
     for target in ("cpu:spirv64", "nvidia:sm_80", "nvidia:sm_90"):
         for entry in tunings.shipped_entries(target):
             names = tuple(part.partition("=")[0] for part in entry.best.split(", "))
