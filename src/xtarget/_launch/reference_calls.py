@@ -20,8 +20,8 @@ from .._values.types import DTYPES, Target
 from ..spec import ArrayType, contiguous_strides
 from .arguments import placed
 from .planning import plan_of_layouts
-from .untold import check_found
 from .staging import write
+from .untold import check_found
 
 __all__ = ["run_reference"]
 
