@@ -16,7 +16,7 @@ from xtarget.spec import Example
 EXAMPLES: dict[str, list[Example]] = {
     "relu": [
         *(Example(((n,),)) for n in (4096, 4095)),
-        Example(((4096,),), {"config": "block=64"}),
+        Example(((4096,),), {"config": {"block": 64}}),
     ],
     "add": [Example(shapes) for shapes in (((64, 48),) * 2, ((64, 48), None), (None, (64, 48)))],
     "softmax": [Example(((64, 1000),))],

@@ -74,6 +74,14 @@ def test_explain_says_who_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert "BLOCK=512" in str(launch["constants"])
 
 
+def test_what_a_reference_compares_has_no_configuration(
+    cpu: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("run", "add", "--shape", "8x8", "--device", cpu, "--check")
+    code, out, _ = here(capsys, *words, "--option", "config=block=256")
+    assert code == 0, out
+
+
 @pytest.mark.parametrize(
     ("name", "config", "says"),
     [
@@ -108,8 +116,9 @@ def test_a_configuration_that_does_not_compile_is_told_in_a_sentence() -> None:
 
 
 def test_what_has_no_configuration_takes_none(cpu: str) -> None:
-    with pytest.raises(ArgumentError, match="a CPU computes a block in one thread"):
-        xtarget.run("softmax", X, device=cpu, config={"num_warps": 4})
+    for name in ("softmax", "neg"):  # of which one has the number among its choices
+        with pytest.raises(ArgumentError, match="a CPU computes a block in one thread"):
+            xtarget.run(name, X, device=cpu, config={"num_warps": 4})
     with pytest.raises(ArgumentError, match="is no kernel, so config= says nothing of it"):
         xtarget.run("add", X, X, impl="host", config={"block": 256})
     with pytest.raises(ArgumentError, match=r"has config=. Within a fused function"):

@@ -97,3 +97,18 @@ def test_a_later_call_is_not_looked_up_by_its_arguments_parts(
 
     monkeypatch.setattr(implementation.Fused, "_program", asked)
     np.testing.assert_array_equal(scaled(x + 1, 4.0), (x + 1) * np.float32(FACTOR) + 4)
+
+
+def test_a_function_that_counts_its_traces_is_traced_once() -> None:
+    traces = 0
+
+    @xtarget.fuse
+    def counted(x: Any) -> Any:
+        nonlocal traces
+        traces += 1
+        return x * 2 + 1
+
+    x = np.arange(4, dtype=np.float32)
+    for _ in range(3):
+        np.testing.assert_array_equal(counted(x), x * 2 + 1)
+    assert traces == 1

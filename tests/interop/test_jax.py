@@ -134,6 +134,7 @@ def scaled(x: Any, factor: Any) -> Any:
     [
         (lambda: xj.run("argmax", X), "gives int64, which JAX has only after .*enable_x64"),
         (lambda: xj.run("nonzero", X), "size of its result is known when it has run"),
+        (lambda: xj.run("one_hot", jnp.arange(4)), "classes is not given.* Give classes="),
         (lambda: xj.run("add", X, X, out=X), "never written, .* leave out= out"),
         (lambda: xj.run("sofmax", X), "Did you mean softmax"),
         (lambda: jax.jit(lambda x: xj.run("matmul", x, x))(X), "shapes .* do not fit"),
@@ -209,6 +210,8 @@ def test_gradients_under_transforms() -> None:
     same(found[1], [of_w for _, of_w in right])
     taken = jax.value_and_grad(lambda x: (xj.run("add", x.astype(jnp.bfloat16), 1) ** 2).sum())
     assert taken(X)[1].dtype == jnp.float32
+    asked = jax.grad(lambda x: xj.run("sin", x, config={"block": 256}).sum())
+    same(asked(X), jnp.cos(X))
 
 
 def test_a_users_kernel_has_no_gradient_of_its_own() -> None:

@@ -51,12 +51,26 @@ def test_other_lengths(device: str, name: str, args: list[Any], right: Any) -> N
     [
         ([INDEX[:0]], "so no largest integer, which says length. Give length="),
         ([ROWS], "it has to be integers"),
+        ([3], "bincount: argument 1 is a scalar"),
         ([-1 - INDEX], "one more than the largest integer"),
     ],
 )
 def test_what_says_no_length(device: str, args: list[Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         xtarget.run("bincount", *args, device=device)
+
+
+def test_the_reference_says_it_too() -> None:
+    with pytest.raises(ArgumentError, match="so no largest integer, which says length"):
+        xtarget.run("bincount", INDEX[:0], impl="host")
+    assert not xtarget.run("bincount", INDEX[:0], length=3, impl="host").any()
+
+
+def test_an_observed_call_finds_it_too(device: str) -> None:
+    with xtarget.profile() as profile:
+        found = xtarget.run("bincount", INDEX, device=device)
+    np.testing.assert_array_equal(found, np.bincount(INDEX))
+    assert "bincount" in str(profile)
 
 
 def test_what_is_not_run_at_once_has_to_be_told(device: str) -> None:

@@ -379,6 +379,13 @@ def test_a_store_to_what_is_not_declared(function: Any) -> None:
 
 STORES = """
 import triton, triton.language as tl, xtarget
+from NEIGHBOUR import put
+
+class Proxy:
+    def __getattr__(self, name):
+        raise RuntimeError("there is no request")
+
+proxy = Proxy()
 
 @triton.jit
 def helper(x):
@@ -395,15 +402,33 @@ def own(x, out):
 def in_helper(x, out):
     tl.store(out, NUMBER)
     helper(x)
+
+@xtarget.kernel(inputs=("x",), outputs={"out": "x"}, grid="1", name="written.elsewhere")
+@triton.jit
+def elsewhere(x, out):
+    tl.store(out, NUMBER)
+    put(x)
+"""
+PUT = """
+import triton, triton.language as tl
+
+@triton.jit
+def put(x):
+    tl.store(x, 1.0)
 """
 
 
-def test_the_line_of_a_store_is_known_without_compiling_again(tmp_path: Path) -> None:
+def test_the_line_of_a_store_is_known_without_compiling_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = STORES.replace("NUMBER", repr(time.time()))  # not compiled before
     for moved, compiles in (("", 1), ("# moved\n", 0)):
         file = tmp_path / f"stores{compiles}" / "stores.py"
         file.parent.mkdir()
-        file.write_text(moved + text)
+        neighbour = f"neighbour_{compiles}"
+        file.write_text(moved + text.replace("NEIGHBOUR", neighbour))
+        (file.parent / f"{neighbour}.py").write_text(PUT)
+        monkeypatch.syspath_prepend(file.parent)
         runpy.run_path(str(file))
         for name in ("own", "in_helper"):
             before = xtarget.cache_stats().compiles
@@ -412,6 +437,9 @@ def test_the_line_of_a_store_is_known_without_compiling_again(tmp_path: Path) ->
             line = file.read_text().splitlines()[said[0].lineno - 1]
             assert line.endswith(f"{name}'s")
             assert xtarget.cache_stats().compiles - before == compiles
+        with pytest.warns(RuntimeWarning, match=rf"x \(line {neighbour}.py:6\)") as said:
+            xtarget.compile("written.elsewhere", np.zeros(1, np.float32), target="nvidia:sm_90")
+        assert (said[0].filename, said[0].lineno) == (str(file), 1)
 
 
 def test_what_is_not_declared_is_updated_as_if_it_were(device: str) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from xtarget._kernels.plan_values import Reads, holds
+from xtarget._kernels import libraries
+from xtarget._kernels.plan_values import Reads, always, reads_of
 
 
 class _Kept:
@@ -53,6 +54,7 @@ def _changes() -> dict[str, tuple[Callable[[], Any], Callable[[], None]]]:
     ordered, defaults = collections.OrderedDict(k=2.0), collections.defaultdict(float, k=2.0)
     nested, lists, queue = {"a": {"k": 2.0}}, {"a": [2.0]}, collections.deque([2.0])
     objects, table, zeros, ones = [_Slotted()], {"f": _factor_of}, [0.0], [1]
+    arrays, mixed = {"a": np.array([2.0])}, {"f": len, "l": ([2.0],)}
     default = types.FunctionType(_with_default.__code__, {}, "default", ((2.0,),))
     code = types.FunctionType(_factor_of.__code__, {}, "code")
     return {
@@ -68,6 +70,9 @@ def _changes() -> dict[str, tuple[Callable[[], Any], Callable[[], None]]]:
         "list in a table": (lambda: lists["a"][0], _set(lists["a"], 0, 3.0)),
         "deque": (lambda: queue[0], _set(queue, 0, 3.0)),
         "array": (lambda: array[0], _set(array, 0, 3.0)),
+        "array in a table": (lambda: arrays["a"][0], _set(arrays["a"], 0, 3.0)),
+        "list in a table of functions": (lambda: mixed["l"][0][0], _set(mixed["l"][0], 0, 3.0)),
+        "more in a table": (lambda: len(table), _set(table, "g", len)),
         "object in a list": (
             lambda: objects[0].factor,
             lambda: setattr(objects[0], "factor", 3.0),
@@ -84,18 +89,18 @@ def _changes() -> dict[str, tuple[Callable[[], Any], Callable[[], None]]]:
 @pytest.mark.parametrize("what", _changes())
 def test_a_change_of_what_a_plan_reads_is_seen(what: str) -> None:
     plan, change = _changes()[what]
-    same = holds(plan)
+    same = Reads(plan).holds
     assert same()
     assert same()
     change()
     assert not same()
-    assert holds(plan)()
+    assert Reads(plan).holds()
 
 
 def test_what_holds_itself_is_looked_at_once() -> None:
     around: list[Any] = [1.0]
     around.append(around)
-    same = holds(lambda: around[0])
+    same = Reads(lambda: around[0]).holds
     assert same()
     around[0] = 2.0
     assert not same()
@@ -118,3 +123,53 @@ def test_what_a_plan_notes_is_nothing_that_it_reads() -> None:
     assert reads.holds()
     factors[0] = 3.0
     assert not reads.holds()
+
+
+_calls = 0
+
+
+def test_what_a_plan_counts_is_nothing_that_it_reads() -> None:
+    made, kept, factor, first = 0, types.SimpleNamespace(calls=0), 2.0, None
+
+    def plan() -> Any:
+        global _calls
+        nonlocal made, first
+        _calls += 1
+        made += 1
+        kept.calls += 1
+        first = factor if first is None else first
+        return factor
+
+    for _ in range(2):  # the first one makes what was None
+        reads = Reads(plan)
+        plan()
+        assert not reads.holds()
+        reads.leave_own()
+    assert reads.holds()
+    plan()
+    assert reads.holds()
+    factor = 3.0
+    assert not reads.holds()
+
+
+def test_what_others_set_meanwhile_is_seen() -> None:
+    kept = types.SimpleNamespace(factor=2.0)
+    reads = Reads(lambda: kept.factor)
+    kept.factor = 3.0
+    reads.leave_own()
+    assert not reads.holds()
+
+
+def test_what_array_libraries_have_themselves_is_not_looked_at() -> None:
+    theirs: Any = type("Module", (), {"__module__": "torch.nn", "scale": 2.0})
+    layer: Any = type("Layer", (theirs,), {"__module__": __name__})()
+    layer.bias = 1.0
+    reads = Reads(lambda: (layer.scale, layer.bias))
+    theirs.scale = 3.0
+    assert reads.holds()
+    layer.bias = 2.0
+    assert not reads.holds()
+
+
+def test_of_our_own_library_nothing_is_looked_at() -> None:
+    assert reads_of(libraries.find("matmul")).holds is always

@@ -346,17 +346,16 @@ class Fused:
         tracer.check_kept()
         attended_scores.check_within(tracer.nodes, results, tracer.line())
         reads.leave_own()
-        beside = reads.holds
         graph = through_views(tracer.nodes, results)
         folds = any(expansion_of(node) is not None for node in graph.nodes)
         self._by_rows |= folds + 2 * graph.across
-        conditions = [beside]
+        conditions = [reads.holds]
         if tracer.has_numbers:
             conditions.append(tracer.holds)
         if any(takes_indices(node) for node in tracer.nodes):
             checked = environment.check_indices()
             conditions.append(lambda: environment.check_indices() == checked)
-        holds = beside if len(conditions) == 1 else lambda: all(one() for one in conditions)
+        holds = reads.holds if len(conditions) == 1 else lambda: all(one() for one in conditions)
         self._by_shape |= tracer.reads_shapes or graph.by_shape
 
         def made(target: Target | None) -> Program:

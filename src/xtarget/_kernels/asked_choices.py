@@ -119,12 +119,13 @@ class AskedChoices:
     """Answers a plan's questions with what the caller asks for.
 
     Args:
+        vendor: for whose device.
         wanted: numbers by name, as text.
         usual: answers what is not asked for.
     """
 
-    def __init__(self, kernel: str, wanted: Mapping[str, str], usual: Chooser) -> None:
-        self._kernel, self._wanted, self._usual = kernel, dict(wanted), usual
+    def __init__(self, kernel: str, vendor: str, wanted: Mapping[str, str], usual: Chooser) -> None:
+        self._kernel, self._vendor, self._wanted, self._usual = kernel, vendor, dict(wanted), usual
         self._left = set(wanted)
         self._offered: dict[str, Any] = {}
 
@@ -166,6 +167,11 @@ class AskedChoices:
         )
 
     def _number(self, name: str) -> int:
+        if name in _EVERYWHERE and self._vendor == "cpu":
+            raise ArgumentError(
+                f"{self._kernel}: config= asks for {name}, and a CPU computes a "
+                "block in one thread. Leave it out here."
+            )
         text = self._wanted[name]
         number = int(text) if text.isdecimal() and len(text) <= _DIGITS else 0
         if name == "num_warps" and (number & (number - 1) or number > _WARPS):
@@ -177,7 +183,7 @@ class AskedChoices:
             raise ArgumentError(f"{self._kernel}: config= asks for {name}={text}. Give {can}.")
         return number
 
-    def applied(self, plan: Plan, vendor: str) -> Plan:
+    def applied(self, plan: Plan) -> Plan:
         """The plan with what its questions do not have: the warps and stages of its launches.
 
         Raises:
@@ -194,11 +200,6 @@ class AskedChoices:
         if not numbers:
             return plan
         given: dict[str, int] = {name: self._number(name) for name in numbers}
-        if vendor == "cpu":
-            raise ArgumentError(
-                f"{self._kernel}: config= asks for {numbers[0]}, and a CPU computes a "
-                "block in one thread. Leave it out here."
-            )
         launches = [self._launch(one, given) for one in plan.launches]
         return replace(plan, launches=tuple(launches))
 

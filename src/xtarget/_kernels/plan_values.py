@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import marshal
+import operator
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -18,11 +19,14 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._values.conditions import all_of
 
-__all__ = ["Reads", "always", "holds"]
+if TYPE_CHECKING:
+    from .libraries import RegisteredKernel
+
+__all__ = ["Reads", "always", "reads_of"]
 
 _MISSING = object()
 #: How a value is read: what holds it, its name there, and a key of `_TEXTS`.
@@ -41,7 +45,12 @@ _MOST_ELEMENTS = 256
 #: Lists in lists that are compared: one may hold itself.
 _DEEPEST = 4
 #: Packages whose modules' values do not change. Of our own functions, the closures are followed.
-_SETTLED = frozenset(sys.stdlib_module_names - {"__main__"}) | {"numpy", "triton", "xtarget"}
+_SETTLED = frozenset(sys.stdlib_module_names - {"__main__"}) | {
+    *("cupy", "dask", "dpctl", "dpnp", "jax", "jaxlib", "numpy", "torch", "triton", "xtarget"),
+}
+#: What code does to names that are not its own.
+_READ = frozenset(("LOAD_GLOBAL", "LOAD_NAME"))
+_STORED = frozenset(("STORE_ATTR", "STORE_DEREF", "STORE_GLOBAL"))
 
 
 class Reads:
@@ -51,28 +60,44 @@ class Reads:
         holds: tells whether that is what it was.
     """
 
-    def __init__(self, plan: Callable[..., Any]) -> None:
+    holds: Callable[[], bool]
+
+    def __init__(self, plan: Callable[..., Any] | None) -> None:
         walk = _Walk()
         walk.look(plan)
-        self._changes = changes = [
-            (read, *_told(now)) for read, now in walk.found if _may_change(now)
-        ]
-        stays = _stays([(read, now) for read, now in walk.found if not _may_change(now)])
+        self._stored = walk.stored
+        self._changes = [(read, _sameness(now)) for read, now in walk.found if _may_change(now)]
+        self._stays = [(read, now) for read, now in walk.found if not _may_change(now)]
+        self._compare()
+
+    def _compare(self) -> None:
+        stays, changes = _stays(self._stays), self._changes
 
         def same() -> bool:
-            return stays() and all(told(_now(read)) == state for read, told, state in changes)
+            return stays() and all(is_same(_now(read)) for read, is_same in changes)
 
-        self.holds: Callable[[], bool] = same if changes else stays
+        self.holds = same if changes else stays
 
     def leave_own(self) -> None:
-        """Forget the lists and tables that the plan itself has changed since: what it notes there
-        is nothing that it reads."""
-        self._changes[:] = [one for one in self._changes if one[1](_now(one[0])) == one[2]]
+        """Forget what the plan itself has changed since, lists, tables and names (`calls += 1`):
+        what it notes there is nothing that it reads. What was None is made once."""
+        changes = [(read, is_same) for read, is_same in self._changes if is_same(_now(read))]
+        stays = [
+            (read, value)
+            for read, value in self._stays
+            if value is None
+            or value is _MISSING
+            or self._stored.isdisjoint((read[1], id(read[0])))
+            or _state(_now(read)) == _state(value)
+        ]
+        if len(changes) + len(stays) < len(self._changes) + len(self._stays):
+            self._changes, self._stays = changes, stays
+            self._compare()
 
 
-def holds(plan: Callable[..., Any]) -> Callable[[], bool]:
-    """A function that tells whether what a plan reads is what it is now."""
-    return Reads(plan).holds
+def reads_of(kernel: RegisteredKernel) -> Reads:
+    """What a kernel's plan reads; nothing of our own library, whose modules nobody changes."""
+    return Reads(None if kernel.fixed else kernel.spec.plan)
 
 
 def always() -> bool:
@@ -117,9 +142,11 @@ class _Walk:
 
     Attributes:
         found: how to read each value, and what it is now.
+        stored: names that the functions set, and ids of the cells.
     """
 
     def __init__(self) -> None:
+        self.stored: set[str | int] = set()
         self.found: list[tuple[_Read, Any]] = []
         self._names = set(_IMPLICIT)  # of attributes, in any of the functions
         self._seen: dict[int, Any] = {}  # by id; an object that lives has its id alone
@@ -178,10 +205,12 @@ class _Walk:
                 for name in named
                 if getattr(function, name) is not None
             ]
-            known = function.__globals__
-            read_names = sorted(_globals(function.__code__) & known.keys())
-            reads += [(known, name, "item") for name in read_names]
-            self._names.update(_names(function.__code__))
+            known, code = function.__globals__, function.__code__
+            reads += [(known, name, "item") for name in sorted(_named(code, _READ) & known.keys())]
+            self._names.update(_names(code))
+            stored = _named(code, _STORED)
+            cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
+            self.stored |= stored | {id(cell) for name, cell in cells if name in stored}
         for read in reads:
             self._read(read, kept=not own)  # it may be a user's function
 
@@ -228,18 +257,15 @@ def _is_settled(module: str) -> bool:
 
 
 @functools.lru_cache(4096)
-def _globals(code: CodeType) -> frozenset[str]:
-    """The names that code reads of its module: those of attributes alone (`c.x`) are a program's
-    own there, and may be other arrays at each call."""
+def _named(code: CodeType, operations: frozenset[str]) -> frozenset[str]:
+    """The names to which code does that. Those of its module that it reads are not all that it
+    names: attributes alone (`c.x`) are a program's own there, and may be other arrays at each
+    call."""
     import dis  # of no use to a library's own plans
 
-    found = {
-        one.argval
-        for one in dis.get_instructions(code)
-        if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")
-    }
+    found = {one.argval for one in dis.get_instructions(code) if one.opname in operations}
     return frozenset(found).union(
-        *(_globals(inner) for inner in code.co_consts if isinstance(inner, CodeType))
+        *(_named(inner, operations) for inner in code.co_consts if isinstance(inner, CodeType))
     )
 
 
@@ -261,7 +287,7 @@ def _is_array(value: Any) -> bool:
 
 def _may_change(value: Any) -> bool:
     """Whether another value may be in the same object."""
-    if type(value) in (tuple, frozenset):
+    if isinstance(value, tuple | frozenset):
         return any(map(_may_change, value))
     return isinstance(value, _CONTAINERS) or _is_array(value)
 
@@ -281,10 +307,35 @@ class _Itself:
         return id(self._value)
 
 
-def _told(value: Any) -> tuple[Callable[[Any], Any], Any]:
-    """What tells how a value is that may change, and how it is now."""
-    told = _dumped if _is_plain(value) else _state
-    return told, told(value)
+def _sameness(value: Any) -> Callable[[Any], bool]:
+    """What tells whether a value that may change is as it is now."""
+    if _is_plain(value):
+        dumped = _dumped(value)
+        return lambda now: _dumped(now) == dumped
+    state, parts = _state(value), list(_parts(value))
+    quick = bool(parts) and not any(_is_array(one) for _, own in parts for one in own)
+
+    def is_same(now: Any) -> bool:
+        if quick and now is value and all(_has(part, own) for part, own in parts):
+            return True
+        return bool(_state(now) == state)
+
+    return is_same
+
+
+def _parts(value: Any, depth: int = 0) -> Iterator[tuple[Any, list[Any]]]:
+    """A container with its elements, and those in it that may change."""
+    if depth < _DEEPEST and isinstance(value, _CONTAINERS) and len(value) <= _MOST_ELEMENTS:
+        own = _elements(value)
+        yield value, own
+        for one in own:
+            if _may_change(one):
+                yield from _parts(one, depth + 1)
+
+
+def _has(container: Any, elements: list[Any]) -> bool:
+    now = _elements(container)
+    return len(now) == len(elements) and all(map(operator.is_, now, elements))
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:

@@ -33,7 +33,7 @@ def answers(
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         # run takes lists too, and NumPy no list as an axis
-        told = {name: _frozen(value) for name, value in options.items()}
+        told = {name: _frozen(options[name]) for name in spec.options if name in options}
         answer = spec.reference(*args, **{**spec.options, **told})
     return tuple(map(np.asarray, answer)) if isinstance(answer, tuple) else (np.asarray(answer),)
 

@@ -74,8 +74,8 @@ def bind(
     place = place_of(spec, [*views, out_view, *given.out_views], device)
     argument_types(spec, args, views)  # says what does not fit before a device is opened
     opened = registry.open_device(place)
-    reads = None if kernel.fixed else plan_values.Reads(spec.plan)
-    checks = [] if reads is None or reads.holds is plan_values.always else [reads.holds]
+    reads = plan_values.reads_of(kernel)
+    checks: list[Callable[[], bool]] = []
     as_set = setting_holds(spec, options)
     if as_set is not None:
         checks.append(as_set)
@@ -90,8 +90,9 @@ def bind(
         tracer, planned = warm.tracer, warm.planned
     else:
         tracer, planned = call_plans.planned(given, opened.info, contiguous)
-        if reads is not None:
-            reads.leave_own()
+        reads.leave_own()
+    if reads.holds is not plan_values.always:
+        checks.append(reads.holds)
     if is_apart() and len(planned.launches) > 1:
         info = opened.info
         wanted = [

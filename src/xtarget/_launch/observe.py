@@ -27,6 +27,7 @@ from .lookup import Found
 from .outs import Outs
 from .records import CallRecord, Observer, Record, is_quiet, quietly
 from .sized import BoundLaunch
+from .untold import UntoldError, found_in
 
 if TYPE_CHECKING:
     from .._values.aliases import Args
@@ -124,7 +125,13 @@ def _observed_run(
     if deferred is not None:
         return take(deferred, kernel, args, out, device, stream, options)
     start = time.perf_counter()
-    found = lookup.find(kernel, args, out, device, options, stream)
+    try:
+        found = lookup.find(kernel, args, out, device, options, stream)
+    except UntoldError:
+        if recording():
+            raise
+        options = found_in(kernel, args, device, stream, dict(options))
+        found = lookup.find(kernel, args, out, device, options, stream)
     for consent in found.call.consents:
         consent(found.args, found.out)
     on = None if stream is None else streams.resolve(found.call.device, stream)

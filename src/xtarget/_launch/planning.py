@@ -77,7 +77,7 @@ def call_of(
     spec, chooser = kernel.spec, tunings.chooser(str(target), local=here)
     wanted = of_options(spec.name, spec.options, options)
     if wanted:
-        chooser = AskedChoices(spec.name, wanted, chooser)
+        chooser = AskedChoices(spec.name, target.vendor, wanted, chooser)
         options = {name: value for name, value in options.items() if name != CONFIG}
     return Call(
         kernel=spec.name,
@@ -125,7 +125,7 @@ def make_plan(kernel: RegisteredKernel, call: Call) -> Plan:
     try:
         made = checked(spec.name, plan(call), len(call.args))
         if isinstance(call.chooser, AskedChoices):
-            made = call.chooser.applied(made, call.vendor)
+            made = call.chooser.applied(made)
         if spec.elementwise and spec.by_name:  # of a user's, whose plan compares no shapes
             _check_places(spec, call, made)
         return made

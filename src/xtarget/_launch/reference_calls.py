@@ -21,6 +21,7 @@ from ..spec import ArrayType, contiguous_strides
 from .arguments import placed
 from .planning import plan_of_layouts
 from .staging import write
+from .untold import check_found
 
 __all__ = ["run_reference"]
 
@@ -58,6 +59,7 @@ def run_reference(kernel: str, args: tuple[Any, ...], out: Any, options: Mapping
     ]
     layouts = [v if view is None else view.type for v, view in zip(adopted, views, strict=True)]
     plan, _, _ = plan_of_layouts(found, layouts, given, _PLANNED_FOR)
+    check_found(spec, layouts, given)
     floating = bool(plan.outputs) and DTYPES[plan.outputs[0].dtype].kind == "f"
     right = answers(spec, values, given, floating=floating)
     with np.errstate(all="ignore"):

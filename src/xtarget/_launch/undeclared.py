@@ -8,6 +8,7 @@ with another argument.
 from __future__ import annotations
 
 import warnings
+from pathlib import PurePath
 
 from .._compile.declared import UndeclaredStoreError
 from .._kernels import libraries
@@ -34,10 +35,11 @@ def declare_stores(kernel: RegisteredKernel, launch: Launch, error: UndeclaredSt
         raise UndeclaredStoreError(kernel.spec.name, error.path, error.stores, tuple(found))
     said = error.told(kernel.spec.name, tuple(found))
     where = next(iter(error.stores.values())) or ""
-    line = where.rpartition(":")[2]
+    file, _, line = where.rpartition(":")
+    own = file == PurePath(error.path).name and line.isdigit()
     warnings.warn_explicit(
         f"{said} It is launched as if updates= named it.",
         RuntimeWarning,
         filename=error.path,
-        lineno=int(line) if line.isdigit() else 1,
+        lineno=int(line) if own else 1,
     )

@@ -60,7 +60,7 @@ def make(given: Given, info: DeviceInfo) -> tuple[list[CompileRequest], Tracer]:
     kernel = given.kernel
     check_arguments(kernel.spec, given.args, given.options)
     contiguous = [v.type.contiguous for v in (*given.views, given.out_view) if v is not None]
-    reads = plan_values.Reads(kernel.spec.plan)
+    reads = plan_values.reads_of(kernel)
     tracer, planned = call_plans.planned(given, info, contiguous)
     reads.leave_own()
     if tracer is None:

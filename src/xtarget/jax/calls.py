@@ -17,6 +17,7 @@ from .._launch.arguments import placed
 from .._launch.objects import Kernel
 from .._launch.objects import get as kernel_of
 from .._launch.planning import plan_of_layouts
+from .._launch.untold import check_told
 from .._values.errors import ArgumentError
 from .._values.types import Target
 from .._values.value_classes import value_class
@@ -65,6 +66,7 @@ def run(kernel: Any, /, *args: Any, **options: Any) -> Any:
             f"{name}: the size of its result is known when it has run, and JAX has to know it "
             "before. Call it outside of jit with xtarget.run."
         )
+    check_told(spec, options)
     options = {key: _option(value) for key, value in options.items()}
     taken = [_argument(spec, place, value) for place, value in enumerate(args)]
     arrays = [value for value in taken if isinstance(value, jax.Array)]
@@ -106,8 +108,10 @@ def _call(
     if known is None or known.kernel is not kernel or not known.holds():
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
+        reads = plan_values.reads_of(kernel)
         made = _planned(kernel, taken, options)
-        known = _known[key] = _Known(kernel, plan_values.holds(kernel.spec.plan), made)
+        reads.leave_own()
+        known = _known[key] = _Known(kernel, reads.holds, made)
     return known.call
 
 

@@ -115,7 +115,7 @@ def with_gradient(
     """
     # a user's kernel of the same name may be another function
     like = _LIKE.get(spec.name) if spec.category != "user" and not spec.updates else None
-    given = {**spec.options, **options}
+    given = {name: options.get(name, usual) for name, usual in spec.options.items()}
 
     def again(*arrays: Any) -> tuple[Any, ...]:
         assert like is not None

@@ -12,12 +12,14 @@ from dataclasses import replace
 from typing import Any
 
 from ..._kernels import libraries
+from ..._kernels.asked_choices import as_text
 from ..._kernels.libraries import RegisteredKernel
 from ..._launch import planning
 from ..._launch.classes import lift
 from ..._launch.specializing import Slot, requests
 from ..._launch.staging import pattern_of
 from ..._system.signals import raised_by_handler
+from ..._values.choosing import CONFIG
 from ..._values.programs import Flat, Program
 from ..._values.symbols import SymInt, Tracer, peek
 from ..._values.types import DTYPES, Artifact, CompileRequest, Constant, DtypeConstant, Target
@@ -238,6 +240,8 @@ class _Forms:
         Args:
             given: the layout of a result that is not a new array.
         """
+        if CONFIG in options:
+            options = {**options, CONFIG: as_text(self.kernel.spec.name, options[CONFIG])}
         texts = option_texts(options)
         if texts is None:
             return

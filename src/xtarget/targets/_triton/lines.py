@@ -13,7 +13,9 @@ __all__ = ["def_line", "functions_of", "line_in_file", "line_in_function"]
 def functions_of(fn: Any) -> Iterator[Any]:
     """A `@triton.jit` function, and those of its file's names that are such functions."""
     yield fn
-    yield from (one for one in fn.__globals__.values() if hasattr(one, "raw_src"))
+    for one in list(fn.__globals__.values()):  # another thread may set some
+        if type(one).__module__.startswith("triton.") and hasattr(one, "raw_src"):
+            yield one
 
 
 def def_line(function: Any) -> int:
