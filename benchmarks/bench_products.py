@@ -220,31 +220,12 @@ class Timer:
         return made(shape.m, shape.k, shape.layout[0]), made(shape.k, shape.n, shape.layout[1])
 
     def graph(self, calls: list[Any]) -> float:
-        torch = self.torch
+        from bench_speed import by_events, by_graphs  # which needs a GPU
+
         for call in calls:
             call()
-        first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        first.record()
-        for call in calls:
-            call()
-        last.record()
-        last.synchronize()
-        once = first.elapsed_time(last) / len(calls) / 1e3
-        rounds = max(1, min(10, int(1e-3 / max(once, 1e-6)))) // len(calls) or 1
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(rounds):
-                for call in calls:
-                    call()
-        times = []
-        for _ in range(6):
-            first.record()
-            graph.replay()
-            last.record()
-            last.synchronize()
-            times.append(first.elapsed_time(last) / 1e3 / (rounds * len(calls)))
-        return statistics.median(times[1:])
+        (once,) = by_events([calls])
+        return by_graphs([calls], once)[0]
 
     def ours(self, sets: list[Any], outs: list[Any]) -> float:
         """Seconds of our product, planned anew."""

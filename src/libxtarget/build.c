@@ -21,7 +21,11 @@ struct place {
 
 static int place_make(struct place *place) {
   const char *base = getenv("TMPDIR");
-  snprintf(place->folder, sizeof place->folder, "%.200s/xtarget-XXXXXX", base && *base ? base : "/tmp");
+  int length = snprintf(place->folder, sizeof place->folder, "%s/xtarget-XXXXXX",
+                        base && *base ? base : "/tmp");
+  if (length < 0 || (size_t)length >= sizeof place->folder)
+    return xt_fail(XTARGET_NOT_BUILT, "the name in TMPDIR has more than %zu bytes. Name a shorter one.",
+                   sizeof place->folder - sizeof "/xtarget-XXXXXX");
   if (!mkdtemp(place->folder))
     return xt_fail(XTARGET_NOT_BUILT, "no folder can be made for the build in %s: %s. Name another one "
                    "in TMPDIR.", place->folder, strerror(errno));

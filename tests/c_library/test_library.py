@@ -84,7 +84,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "library"
 
 
-def test_a_kernel_by_its_folder_and_name(library: Library, folder: Path) -> None:
+def test_a_kernel_by_its_folder_and_name(
+    library: Library, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     device = Device(library)
     bundle = library.of_library(folder, device, "plus_one", "float32")
     one = Kernel(device, bundle, "plus_one", "float32")
@@ -103,6 +105,13 @@ def test_a_kernel_by_its_folder_and_name(library: Library, folder: Path) -> None
             library.of_library(folder, device, name, "float32")
         assert caught.value.status == NOT_BUILT
     assert not [*folder.with_name("temporary").iterdir()]
+    for place, words in (
+        ("/" + "x" * 300, "more than 240 bytes"),
+        ("/none", "no folder can be made"),
+    ):
+        monkeypatch.setenv("TMPDIR", place)
+        with pytest.raises(Failed, match=words):
+            library.of_library(folder, device, "plus_one", "float32")
     one.release()
     library.close(bundle)
     device.close()
