@@ -102,7 +102,7 @@ def told_of(kernel: str, own: Mapping[str, Any], options: Mapping[str, Any]) -> 
     """
     try:
         yield
-    except (CompileError, LoadError, OutOfResourcesError) as error:
+    except _OF_NUMBERS as error:
         wanted = of_options(kernel, own, options)
         if not wanted or type(error) not in _OF_NUMBERS:  # others say what else is missing
             raise
